@@ -13,8 +13,6 @@ use crate::runtime::{
     Timing,
 };
 
-use super::rows::Prepared;
-
 /// A kernel that you call with a problem and buffers, for example a [`Softmax`]. You build it once
 /// for a configuration, load it once on a device, and launch it for many problems.
 ///
@@ -373,7 +371,11 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
 
     /// Starts the kernel with arguments whose Rust types are gone already.
     #[inline]
-    fn start_list(&self, grid: Grid, args: &mut ArgList<'_>) -> Result<(), RuntimeError> {
+    pub(in crate::kernels) fn start_list(
+        &self,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<(), RuntimeError> {
         let Some(sum) = self.time else {
             return self.function.launch_list(self.options, grid, args);
         };
@@ -386,14 +388,18 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
         Ok(())
     }
 
-    /// Starts the kernel with a checked launch.
+    /// Starts the kernel with the grid and the arguments from `bind`, which returns `None` if there
+    /// is nothing to do.
     #[inline]
-    pub(in crate::kernels) fn start_prepared(
+    pub(in crate::kernels) fn start_bound<'h, E: From<RuntimeError>>(
         &self,
-        prepared: Prepared<'_>,
-    ) -> Result<(), RuntimeError> {
-        let Prepared { grid, mut args } = prepared;
-        self.start_list(grid, &mut args)
+        bind: impl FnOnce(&mut ArgList<'h>) -> Result<Option<Grid>, E>,
+    ) -> Result<(), E> {
+        let mut args = ArgList::default();
+        match bind(&mut args)? {
+            Some(grid) => Ok(self.start_list(grid, &mut args)?),
+            None => Ok(()),
+        }
     }
 
     /// Returns what [`ReadyKernel::share`] made.

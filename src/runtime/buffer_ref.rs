@@ -5,6 +5,8 @@
 //! code that checks lengths and fills the argument list is compiled once for all element types.
 
 use super::buffer::{Buffer, Memory};
+#[cfg(feature = "tune")]
+use super::device::Device;
 use super::error::RuntimeError;
 use super::tensor_map::Mapped;
 use crate::arch::TensorMapDesc;
@@ -58,6 +60,12 @@ impl<'h> BufferRef<'h> {
     /// for.
     pub fn scalar(self) -> Scalar {
         self.scalar
+    }
+
+    /// As [`Buffer::device`].
+    #[cfg(feature = "tune")]
+    pub(crate) fn device(self) -> Device {
+        self.memory.device()
     }
 
     /// As [`Buffer::is_aligned_to`].

@@ -10,6 +10,7 @@ use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, DeviceChoice, RuntimeError};
 
 pub use super::bench_report::{BenchReport, BenchTimes};
+use super::engine::{AnyProblem, Kernels, Session, fill, search};
 use super::memory::MemoryTunable;
 use super::record::Provenance;
 use super::search::{Effort, Rejection, SearchError};
@@ -248,13 +249,14 @@ impl Steps<'_> {
 /// program `tilewright-bench-NAME`.
 ///
 /// ```
+/// # use tilewright::ir::types::Scalar;
 /// # use tilewright::kernels::transpose::TransposeProblem;
 /// # use tilewright::tune::{BenchOptions, TransposeTunable, bench};
 /// # let folder = std::env::temp_dir().join(format!("tilewright-bench-{}", std::process::id()));
 /// let args = ["--device", "sim", "--regime", "latency", "--candidates", "2", "--rounds", "2"].map(String::from);
 /// let options = BenchOptions::parse(args)?;
 /// # let options = BenchOptions { store: Some(folder.clone()), ..options };
-/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let kernels = [70, 72].map(|rows| TransposeTunable::new(Scalar::F32, TransposeProblem::new(rows, 130)));
 /// let report = bench(&kernels, &options)?;
 /// let [times, _] = &report.problems[..] else { panic!("there are two problems") };
 /// assert_eq!((times.problem.as_str(), times.bytes), ("transpose of f32 70x130", 2 * 70 * 130 * 4));
@@ -275,10 +277,11 @@ pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchR
 ///
 /// ```
 /// # use std::cell::RefCell;
+/// # use tilewright::ir::types::Scalar;
 /// # use tilewright::kernels::transpose::TransposeProblem;
 /// # use tilewright::runtime::Device;
 /// # use tilewright::tune::{BenchConfigs, BenchOptions, Regime, TransposeTunable, bench_on};
-/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let kernels = [70, 72].map(|rows| TransposeTunable::new(Scalar::F32, TransposeProblem::new(rows, 130)));
 /// let (regime, configs) = (Regime::Latency, BenchConfigs::Default);
 /// let options = BenchOptions { regime, configs, rounds: 2, ..BenchOptions::default() };
 /// let heard = RefCell::new(Vec::new());
@@ -302,17 +305,14 @@ pub fn bench_on<K: Tunable>(
 ) -> Result<BenchReport, BenchError> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let (provenance, regime) = (Provenance::of(device, command), options.regime);
-    let mut report = BenchReport { provenance, regime, problems: Vec::new() };
-    let mut tuners = (Tuner::new(device), Tuner::new(device));
-    for (index, kernel) in kernels.iter().enumerate() {
-        let (problem, problems) = (kernel.key(), kernels.len());
-        let steps = Steps { hear, problem, index, problems, step: Cell::new(0), steps: 0 };
-        report.problems.push(measure(&mut tuners, kernel, options, steps)?);
-        let json = || serde_json::to_string(&report).map_err(|error| error.to_string());
-        write(options.json.as_ref(), json)?;
-        write(options.svg.as_ref(), || Ok(report.chart().svg()))?;
+    let report = BenchReport { provenance, regime, problems: Vec::new() };
+    let (of_memory, mut tuner) = (Tuner::new(device), Tuner::new(device));
+    let mut bench = Bench { options, hear, problems: kernels.len(), of_memory, report };
+    for kernel in kernels {
+        let order = tuner.order(kernel, regime);
+        tuner.with(kernel, &order, |kernels, problem| bench.measure(kernels, problem))?;
     }
-    Ok(report)
+    Ok(bench.report)
 }
 
 fn write(
@@ -325,67 +325,100 @@ fn write(
     written.map_err(file)
 }
 
-fn measure<K: Tunable>(
-    (tuner, of_memory): &mut (Tuner<K>, Tuner<MemoryTunable>),
-    kernel: &K,
-    options: &BenchOptions,
-    mut steps: Steps<'_>,
-) -> Result<BenchTimes, BenchError> {
-    let (regime, device) = (options.regime, tuner.device().clone());
-    let order = tuner.order(kernel, regime);
-    let first = order.first().cloned();
-    let mut rejected = Vec::new();
-    let memory = MemoryTunable::new(kernel.bytes(), kernel.only_reads());
-    let space = memory.space(&device);
-    let mut effort = Effort::of(regime);
-    effort.candidates = options.candidates.unwrap_or(effort.candidates).max(1);
-    let (searched, compared) = match options.configs {
-        BenchConfigs::Default => (0, 1),
-        BenchConfigs::All => (0, order.len()),
-        BenchConfigs::Tuned => (order.len().min(effort.candidates), 2),
-    };
-    steps.steps = searched + (space.len() + compared) * (1 + options.rounds);
-    steps.set(0);
-    let done = || steps.done();
-    let configs = match options.configs {
-        BenchConfigs::Default => first.into_iter().collect(),
-        BenchConfigs::All => order,
-        BenchConfigs::Tuned => {
-            let asked = &order[..searched];
-            if !device.is_sim() {
-                tuner.prepare(asked, &|| ());
+/// A benchmark of several problems.
+struct Bench<'b> {
+    options: &'b BenchOptions,
+    hear: &'b dyn Fn(&BenchProgress<'_>),
+    /// How many problems there are.
+    problems: usize,
+    of_memory: Tuner<MemoryTunable>,
+    report: BenchReport,
+}
+
+impl Bench<'_> {
+    /// Measures the next problem, and writes the files.
+    fn measure(
+        &mut self,
+        kernels: &Kernels<'_>,
+        problem: &mut dyn AnyProblem,
+    ) -> Result<(), BenchError> {
+        let times = self.times(kernels, problem)?;
+        let Bench { options, report, .. } = self;
+        report.problems.push(times);
+        let json = || serde_json::to_string(&report).map_err(|error| error.to_string());
+        write(options.json.as_ref(), json)?;
+        write(options.svg.as_ref(), || Ok(report.chart().svg()))
+    }
+
+    fn times(
+        &mut self,
+        kernels: &Kernels<'_>,
+        problem: &mut dyn AnyProblem,
+    ) -> Result<BenchTimes, BenchError> {
+        let Bench { options, hear, problems, of_memory, report } = self;
+        let (regime, device) = (options.regime, &kernels.device);
+        let candidates = kernels.slots.len();
+        let mut rejected = Vec::new();
+        let memory = MemoryTunable::new(problem.bytes(), problem.only_reads());
+        let space = memory.space(device);
+        let mut effort = Effort::of(regime);
+        effort.candidates = options.candidates.unwrap_or(effort.candidates).max(1);
+        let (searched, compared) = match options.configs {
+            BenchConfigs::Default => (0, 1),
+            BenchConfigs::All => (0, candidates),
+            BenchConfigs::Tuned => (candidates.min(effort.candidates), 2),
+        };
+        let steps = Steps {
+            hear: *hear,
+            problem: problem.key(),
+            index: report.problems.len(),
+            problems: *problems,
+            step: Cell::new(0),
+            steps: searched + (space.len() + compared) * (1 + options.rounds),
+        };
+        steps.set(0);
+        let done = || steps.done();
+        let configs: Vec<usize> = match options.configs {
+            BenchConfigs::Default => (0..candidates.min(1)).collect(),
+            BenchConfigs::All => (0..candidates).collect(),
+            BenchConfigs::Tuned => {
+                if !device.is_sim() {
+                    kernels.prepare(searched, &|| ());
+                }
+                let folder = options.store.as_ref();
+                let store = folder.map_or_else(TuningStore::shared, TuningStore::in_folder);
+                let tuned = search(kernels, problem, &store, effort, regime, &done)?;
+                let named =
+                    tuned.rejected.into_iter().map(|(which, why)| (problem.name(which), why));
+                rejected.extend(named);
+                if tuned.config == 0 { vec![0] } else { vec![0, tuned.config] }
             }
-            let folder = options.store.as_ref();
-            let store = folder.map_or_else(TuningStore::shared, TuningStore::in_folder);
-            let tuned = tuner.search(kernel, &store, effort, regime, asked, &done)?;
-            let named = tuned.rejected.into_iter().map(|(config, why)| (config.to_string(), why));
-            rejected.extend(named);
-            let others = first.into_iter().filter(|first| *first != tuned.config);
-            others.chain([tuned.config.clone()]).collect::<Vec<_>>()
-        }
-    };
-    steps.set(searched);
-    let (mut work, mut memory_work) =
-        (Workload::new(&device, kernel)?, Workload::new(&device, &memory)?);
-    let (mut windows, failed) = of_memory.windows(&memory, &mut memory_work, regime, &space, &done);
-    rejected.extend(failed);
-    let beside = windows.len();
-    let (ours, failed) = tuner.windows(kernel, &mut work, regime, &configs, &done);
-    rejected.extend(failed);
-    windows.extend(ours);
-    let names: Vec<String> = windows[..beside].iter().map(|(name, _)| name.clone()).collect();
-    let (mut times, failed) = work.rounds(windows, regime, options.rounds, &done);
-    rejected.extend(failed);
-    steps.set(steps.steps);
-    let beside = times.iter().take_while(|(name, _)| names.contains(name)).count();
-    let configs = times.split_off(beside.min(names.len()));
-    let seconds = |(_, seconds): &(String, Vec<f64>)| median(seconds).unwrap_or(f64::INFINITY);
-    Ok(BenchTimes {
-        problem: kernel.key(),
-        bytes: kernel.bytes(),
-        flops: kernel.flops(),
-        memory: times.into_iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))),
-        configs,
-        rejected: rejected.into_iter().map(|(name, why)| (name, why.to_string())).collect(),
-    })
+        };
+        steps.set(searched);
+        let timer = &fill(device, problem)?;
+        let mut memory_work = Workload::new(device, &memory)?;
+        let (mut windows, failed) =
+            of_memory.windows(&memory, &mut memory_work, regime, &space, &done);
+        rejected.extend(failed);
+        let beside = windows.len();
+        let mut session = Session { kernels, problem: &mut *problem, timer };
+        let (ours, failed) = session.windows(&configs, regime, &done);
+        rejected.extend(failed);
+        windows.extend(ours);
+        let names: Vec<String> = windows[..beside].iter().map(|(name, _)| name.clone()).collect();
+        let (mut times, failed) = timer.rounds(windows, regime, options.rounds, &done);
+        rejected.extend(failed);
+        steps.set(steps.steps);
+        let beside = times.iter().take_while(|(name, _)| names.contains(name)).count();
+        let configs = times.split_off(beside.min(names.len()));
+        let seconds = |(_, seconds): &(String, Vec<f64>)| median(seconds).unwrap_or(f64::INFINITY);
+        Ok(BenchTimes {
+            problem: problem.key(),
+            bytes: problem.bytes(),
+            flops: problem.flops(),
+            memory: times.into_iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b))),
+            configs,
+            rejected: rejected.into_iter().map(|(name, why)| (name, why.to_string())).collect(),
+        })
+    }
 }

@@ -118,24 +118,33 @@ pub(super) fn filled_of(
 }
 
 /// Returns a buffer of `len` values from N(0, 1), different for each `set`.
-pub(super) fn normal<X: Element + Converted>(
+pub(super) fn normal(
     device: &Device,
+    scalar: Scalar,
     set: u32,
     len: usize,
-) -> Result<Buffer<X>, Rejection> {
-    let fill: Function<Fill<X>> = device.load(&fill::<X>(device.target())?)?;
+) -> Result<AnyBuffer, Rejection> {
+    let fill = device.load(&fill_of(device.target(), scalar)?)?;
     let table = device.upload(&normal_table(0))?;
-    Ok(filled(device, (&fill, &table), set, len)?)
+    Ok(filled_of(device, &fill, &table, set, (scalar, len))?)
 }
 
 /// Returns a buffer of `len` ones.
-pub(super) fn ones<X: Element + Converted>(
-    device: &Device,
-    len: usize,
-) -> Result<Buffer<X>, Rejection> {
-    let fill: Function<Fill<X>> = device.load(&fill::<X>(device.target())?)?;
+pub(super) fn ones(device: &Device, scalar: Scalar, len: usize) -> Result<AnyBuffer, Rejection> {
+    let fill = device.load(&fill_of(device.target(), scalar)?)?;
     let table = device.upload(&[1.0; TABLE])?;
-    Ok(filled(device, (&fill, &table), 0, len)?)
+    Ok(filled_of(device, &fill, &table, 0, (scalar, len))?)
+}
+
+/// The byte of buffers that hold values which no kernel writes: NaN, or -1 in each integer.
+pub(super) const WRONG: u8 = 0xff;
+
+/// Sets one element.
+#[cfg(test)]
+pub(super) fn spoil(buffer: &mut AnyBuffer, at: usize, value: f64) {
+    let mut all = buffer.to_f64().unwrap();
+    all[at] = value;
+    *buffer = AnyBuffer::from_f64(&buffer.device(), buffer.scalar(), &all).unwrap();
 }
 
 /// The kernel's parameters: two results, the outcome, the tolerances and the element count. The

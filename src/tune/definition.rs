@@ -2,20 +2,25 @@
 //! device. Tunables with cheap definitions, such as elementwise kernels, reject wrong
 //! configurations with it.
 
+use crate::ir::builder::{Role, with_roles};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Global, GlobalMut, Kernel, Val, range};
-use crate::runtime::{Buffer, Function};
+use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Val, range};
+use crate::runtime::{ArgList, Buffer, BufferRef, Declared};
 
 use super::data;
 use super::search::Rejection;
 
+/// The element types of the inputs and of the result.
+type X = Role<0>;
+pub(super) type Y = Role<1>;
+
 /// The kernel's parameters: inputs, result, list of integers, counter of wrong items, sizes of the
 /// definition, item count.
-type Params<X, Y, const N: usize, const S: usize> =
+type Params<const N: usize, const S: usize> =
     ([Global<X>; N], Global<Y>, Global<i32>, GlobalMut<u64>, [i64; S], i64);
 
 /// What a definition gets for one item.
-pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
+pub(super) struct At<'b, const N: usize, const S: usize> {
     /// The inputs.
     pub(super) x: [Val<'b, Global<X>>; N],
     /// The result to check.
@@ -30,9 +35,9 @@ pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
 
 /// A result that has a definition, with its inputs and sizes. One thread checks one item, such as a
 /// row. Make one in a tunable's `verify`.
-pub(super) struct Definition<'h, X, Y, const N: usize, const S: usize> {
-    pub(super) x: [&'h Buffer<X>; N],
-    pub(super) y: &'h Buffer<Y>,
+pub(super) struct Definition<'h, const N: usize, const S: usize> {
+    pub(super) x: [BufferRef<'h>; N],
+    pub(super) y: BufferRef<'h>,
     /// A list of integers, if the definition needs one.
     pub(super) list: Option<&'h Buffer<i32>>,
     pub(super) sizes: [i64; S],
@@ -40,33 +45,45 @@ pub(super) struct Definition<'h, X, Y, const N: usize, const S: usize> {
     pub(super) items: (&'static str, u64),
 }
 
-impl<X: Element, Y: Element, const N: usize, const S: usize> Definition<'_, X, Y, N, S> {
+impl<const N: usize, const S: usize> Definition<'_, N, S> {
     /// Checks that `is_right` returns true for every item.
     pub(super) fn check(
         self,
-        is_right: impl for<'c> Fn(&mut Body<'c, '_>, At<'c, X, Y, N, S>) -> Val<'c, bool>,
+        is_right: impl for<'c> Fn(&mut Body<'c, '_>, At<'c, N, S>) -> Val<'c, bool>,
     ) -> Result<(), Rejection> {
         let (device, (name, items)) = (self.y.device(), self.items);
-        let kernel = Kernel::<Params<X, Y, N, S>>::build(
-            "definition",
-            device.target(),
-            |k, (x, y, list, wrong, sizes, items)| {
-                let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
-                let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
-                k.for_(range(first, items).step(threads), (), |k, item, ()| {
-                    let is_right = is_right(k, At { x, y, list, sizes, item });
-                    k.if_(!is_right, |k| wrong.red().add(k, 0, 1));
-                });
-            },
-        )?;
-        let kernel: Function<Params<X, Y, N, S>> = device.load(&kernel)?;
+        let types = [self.x.first().unwrap_or(&self.y).scalar(), self.y.scalar()];
+        let kernel = with_roles(&types, || build(device.target(), is_right))?;
+        let kernel = device.load(&kernel)?;
         let (mut wrong, none) = (device.upload(&[0u64])?, device.upload(&[0i32])?);
-        let list = self.list.unwrap_or(&none);
-        let args = (self.x, self.y, list, &mut wrong, self.sizes, items as i64);
+        // In the order of `Params`.
+        let mut args = ArgList::default();
+        self.x.into_iter().for_each(|x| args.buffer(x));
+        args.buffer(self.y);
+        args.buffer(self.list.unwrap_or(&none).into());
+        args.buffer_mut((&mut wrong).into());
+        args.scalars(self.sizes);
+        args.scalars([items as i64]);
         kernel.launch(data::grid(items as usize), args)?;
         let wrong = wrong.to_vec()?[0];
         Rejection::unless(wrong == 0, format!("{wrong} of {items} {name} differ"))
     }
+}
+
+fn build<const N: usize, const S: usize>(
+    target: Target,
+    is_right: impl for<'c> Fn(&mut Body<'c, '_>, At<'c, N, S>) -> Val<'c, bool>,
+) -> Result<Kernel<Declared>, BuildErrors> {
+    let options = KernelOptions::default();
+    Kernel::build_as::<Params<N, S>, _>(options, "definition", target, |k, parameters| {
+        let (x, y, list, wrong, sizes, items) = parameters;
+        let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
+        let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
+        k.for_(range(first, items).step(threads), (), |k, item, ()| {
+            let is_right = is_right(k, At { x, y, list, sizes, item });
+            k.if_(!is_right, |k| wrong.red().add(k, 0, 1));
+        });
+    })
 }
 
 /// Returns whether `found` is `expected` up to rounding to the type, `absolute`, and the error of

@@ -2,47 +2,49 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::data;
-use super::data::not_a_number;
-use super::definition::{Definition, is_close};
+use super::definition::{Definition, Y, is_close};
+use super::rows::launch;
 use super::search::Rejection;
-use super::tunable::Tunable;
-use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::{Body, Target, Val};
-use crate::kernels::elementwise::{Elementwise, ElementwiseConfig};
-use crate::kernels::{Built, Loaded};
+use super::tunable::{Loadable, Tunable};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Kernel, Target, Untyped, Val};
+use crate::kernels::elementwise::{ElementwiseConfig, Named, Plan};
 use crate::layout::{ComposedLayout, Layout};
-use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+use crate::runtime::{AnyBuffer, Device, Function, LaunchOptions, Stream};
 
 /// A function of the elements at the same coordinate, as a [`Tunable`]. It tunes the threads per
 /// block and the vectors per thread. To check a result, it computes the same function element by
 /// element.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, ElementwiseTunable, Regime, Tuner, TuningStore};
 ///
 /// // A scale for each row.
 /// let (y, scale) = (layout!((3, 40):(40, 1)), layout!((3, 40):(1, 0)));
-/// let scaled = ElementwiseTunable::<f32, f32, 2, _>::new("scaled", &y, [&y, &scale].map(Into::into), |_, [x, scale]| x * scale);
+/// let inputs = [&y, &scale].map(Into::into);
+/// let scaled = ElementwiseTunable::new("scaled", Scalar::F32, &y, inputs, |_, [x, scale]| x * scale);
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&scaled, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct ElementwiseTunable<T, D, const N: usize, F> {
+pub struct ElementwiseTunable<const N: usize, F> {
     kernel: Arc<Parts<N, F>>,
-    types: PhantomData<fn(T) -> D>,
+    /// The element type of the output.
+    output: Scalar,
 }
 
 /// What all configurations of a kernel share.
 struct Parts<const N: usize, F> {
     name: &'static str,
+    elem: Scalar,
     output: Layout,
     inputs: [ComposedLayout; N],
     f: F,
@@ -64,19 +66,21 @@ impl<const N: usize, F> fmt::Display for Parts<N, F> {
 /// A configuration of an [`ElementwiseTunable`], together with the function that it computes.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{ElementwiseTunable, Tunable};
 ///
 /// let y = layout!((3, 40):(40, 1));
 /// let inputs = [&y].map(Into::into);
-/// let twice = ElementwiseTunable::<f32, f32, 1, _>::new("twice", &y, inputs, |_, [x]| x + x);
+/// let twice = ElementwiseTunable::new("twice", Scalar::F32, &y, inputs, |_, [x]| x + x);
 /// let choice = &twice.space(&Device::sim()?)[0];
 /// assert_eq!(choice.to_string(), format!("twice_{}", choice.config()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ElementwiseChoice<const N: usize, F> {
     config: ElementwiseConfig,
+    output: Scalar,
     kernel: Arc<Parts<N, F>>,
 }
 
@@ -86,14 +90,15 @@ impl<const N: usize, F> ElementwiseChoice<N, F> {
         self.config
     }
 
-    fn key(&self) -> (ElementwiseConfig, &str, String) {
-        (self.config, self.kernel.name, self.kernel.to_string())
+    fn key(&self) -> (ElementwiseConfig, &str, [Scalar; 2], String) {
+        let Parts { name, elem, .. } = &*self.kernel;
+        (self.config, name, [*elem, self.output], self.kernel.to_string())
     }
 }
 
 impl<const N: usize, F> Clone for ElementwiseChoice<N, F> {
     fn clone(&self) -> Self {
-        ElementwiseChoice { config: self.config, kernel: Arc::clone(&self.kernel) }
+        ElementwiseChoice { kernel: Arc::clone(&self.kernel), ..*self }
     }
 }
 
@@ -124,74 +129,107 @@ impl<const N: usize, F> fmt::Display for ElementwiseChoice<N, F> {
     }
 }
 
-impl<T, D, const N: usize, F> ElementwiseTunable<T, D, N, F>
+impl<const N: usize, F> ElementwiseTunable<N, F>
 where
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
 {
-    /// Returns the tunable for function `f`, called `name`, with the same arguments as
-    /// [`Elementwise::with_layouts`].
-    pub fn new(name: &'static str, output: &Layout, inputs: [ComposedLayout; N], f: F) -> Self {
-        let kernel = Arc::new(Parts { name, output: output.clone(), inputs, f });
-        ElementwiseTunable { kernel, types: PhantomData }
+    /// Returns the tunable for function `f`, called `name`, with elements of this type:
+    /// `f32`, `f16` or `bf16`. The other arguments are those of
+    /// [`Elementwise::with_layouts`](crate::kernels::elementwise::Elementwise::with_layouts).
+    pub fn new(
+        name: &'static str,
+        elem: Scalar,
+        output: &Layout,
+        inputs: [ComposedLayout; N],
+        f: F,
+    ) -> Self {
+        let kernel = Arc::new(Parts { name, elem, output: output.clone(), inputs, f });
+        ElementwiseTunable { kernel, output: elem }
+    }
+
+    /// Sets another element type for the output, which may also be an `f8`.
+    pub fn output(self, output: Scalar) -> Self {
+        ElementwiseTunable { output, ..self }
     }
 }
 
-impl<T: Converted, D: VectorElement<2> + Converted, const N: usize, F> Tunable
-    for ElementwiseTunable<T, D, N, F>
+/// A kernel, and what its launches need.
+impl<const N: usize> Loadable for (Kernel<Untyped>, Plan<N>) {
+    type Function = (Function<Untyped>, Plan<N>);
+
+    fn code(&self) -> String {
+        self.0.code()
+    }
+
+    fn load(&self, device: &Device) -> Result<Self::Function, Rejection> {
+        Ok((Loadable::load(&self.0, device)?, self.1.clone()))
+    }
+
+    fn compiler_log((function, _): &Self::Function) -> &str {
+        function.compiler_log()
+    }
+}
+
+impl<const N: usize, F> Tunable for ElementwiseTunable<N, F>
 where
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
 {
     type Config = ElementwiseChoice<N, F>;
-    type Kernel = Built<Elementwise<T, D, N>>;
+    type Kernel = (Kernel<Untyped>, Plan<N>);
     /// The inputs and the output.
-    type Data = ([Buffer<T>; N], Buffer<D>);
+    type Data = ([AnyBuffer; N], AnyBuffer);
 
     fn key(&self) -> String {
-        format!("{} of {} to {}: {}", self.kernel.name, T::SCALAR, D::SCALAR, self.kernel)
+        let Parts { name, elem, .. } = &*self.kernel;
+        format!("{name} of {elem} to {}: {}", self.output, self.kernel)
     }
 
     fn space(&self, device: &Device) -> Vec<Self::Config> {
         let configs = ElementwiseConfig::candidates(device.target(), N).into_iter();
-        configs
-            .map(|config| ElementwiseChoice { config, kernel: Arc::clone(&self.kernel) })
-            .collect()
+        let choice = |config| ElementwiseChoice {
+            config,
+            output: self.output,
+            kernel: Arc::clone(&self.kernel),
+        };
+        configs.map(choice).collect()
     }
 
     fn build(choice: &Self::Config, _: Target) -> Result<Self::Kernel, Rejection> {
-        let Parts { name, output, inputs, f } = &*choice.kernel;
-        Ok(Elementwise::with_layouts(choice.config, name, output, inputs.clone(), f)?)
+        let Parts { name, elem, output, inputs, f } = &*choice.kernel;
+        let named = Named { name, input: *elem, output: choice.output };
+        Ok(Plan::with_layouts(choice.config, named, output, inputs, f)?)
     }
 
     fn bytes(&self) -> u64 {
-        let outputs = size(&self.kernel.output) * size_of::<D>() as u64;
-        self.kernel
-            .inputs
-            .iter()
-            .fold(outputs, |all, input| all + cosize(input) * size_of::<T>() as u64)
+        let Parts { elem, output, inputs, .. } = &*self.kernel;
+        let read = inputs.iter().map(cosize).sum::<u64>() * u64::from(elem.size_bytes());
+        read + size(output) * u64::from(self.output.size_bytes())
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
+        let Parts { elem, output, inputs, .. } = &*self.kernel;
         let input = |(number, input): (u32, &ComposedLayout)| {
-            data::normal(device, set * N as u32 + number, cosize(input) as usize)
+            data::normal(device, *elem, set * N as u32 + number, cosize(input) as usize)
         };
-        let x: Vec<_> = (0..).zip(&self.kernel.inputs).map(input).collect::<Result<_, _>>()?;
+        let x: Vec<_> = (0..).zip(inputs).map(input).collect::<Result<_, _>>()?;
         let x =
             x.try_into().map_err(|_| Rejection::Failed("there are too few inputs".to_owned()))?;
-        Ok((x, device.zeros(size(&self.kernel.output) as usize)?))
+        Ok((x, AnyBuffer::zeros(device, self.output, size(output) as usize)?))
     }
 
     fn clear(&self, (_, y): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+        Ok(y.fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
         _: &Self::Config,
-        elementwise: &Loaded<Elementwise<T, D, N>>,
+        (elementwise, plan): &(Function<Untyped>, Plan<N>),
         (x, y): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(elementwise.with(options).launch(&(), (x.each_ref(), y))?)
+        let x = x.each_ref().map(AnyBuffer::as_ref);
+        launch(elementwise, options, |args| plan.bind(x, y.as_mut(), args))
     }
 
     fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
@@ -204,7 +242,8 @@ where
         let inputs: Option<Vec<_>> = plain.collect();
         let inputs =
             inputs.ok_or_else(|| Rejection::Failed("a layout is not static".to_owned()))?;
-        Definition { x: x.each_ref(), y: &*y, list: None, sizes: [], items }.check(|k, at| {
+        let (x, y) = (x.each_ref().map(AnyBuffer::as_ref), y.as_ref());
+        Definition { x, y, list: None, sizes: [], items }.check(|k, at| {
             let values = std::array::from_fn(|i| {
                 let (layout, start) = &inputs[i];
                 let offset = k.crd2idx::<i64>(at.item.cvt::<i32>(), layout) + *start;
@@ -212,7 +251,7 @@ where
             });
             let (expected, to) = (f(k, values), k.crd2idx::<i64>(at.item.cvt::<i32>(), output));
             let found = at.y.load(k, to).cvt::<f32>();
-            is_close(D::SCALAR, found, expected.cvt::<D>().cvt::<f32>(), k.constant(1e-5))
+            is_close(self.output, found, expected.cvt::<Y>().cvt::<f32>(), k.constant(1e-5))
         })
     }
 }

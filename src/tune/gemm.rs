@@ -7,7 +7,7 @@ use super::search::{Effort, Rejection, SearchError, Tuned};
 use super::space::GemmSpace;
 use super::store::TuningStore;
 use super::tunable::Tunable;
-use super::tuner::{Tuner, launcher};
+use super::tuner::Tuner;
 use super::workload::Workload;
 use crate::ir::Target;
 use crate::kernels::gemm::{
@@ -185,7 +185,7 @@ impl Tunable for GemmTunable {
         };
         let mut own = |stream: &Stream, set: &mut GemmOperands| {
             let function = AnyGemm::new(plain)?.load(device)?;
-            launcher(self, &plain, &function)(stream, set)
+            self.launch(&plain, &function, set, LaunchOptions::default().stream(stream))
         };
         let stream = device.stream()?;
         device.synchronize()?;
@@ -358,7 +358,7 @@ impl GemmBench {
             }
         }
         let names: Vec<String> = windows.iter().map(|(name, _)| name.clone()).collect();
-        let (times, failed) = work.rounds(windows, regime, rounds, done);
+        let (times, failed) = work.timer.rounds(windows, regime, rounds, done);
         rejected.extend(failed);
         let maker = |name: &String| names.iter().position(|known| known == name);
         let entry = |(name, seconds): (String, Vec<f64>)| {

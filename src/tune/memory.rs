@@ -8,8 +8,9 @@ use super::definition::Definition;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::op::LoadAccess;
+use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, Vector};
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream};
+use crate::runtime::{AnyBuffer, ArgList, Device, Function, Grid, LaunchOptions, Stream};
 
 /// A copy or a read of memory, as a [`Tunable`]. A copy reads one half of the bytes and writes the
 /// other; a read only reads. The fastest configuration shows the device's memory bandwidth.
@@ -102,7 +103,7 @@ fn build(config: MemoryConfig, target: Target) -> Result<Kernel<Params>, BuildEr
 impl Tunable for MemoryTunable {
     type Config = MemoryConfig;
     type Kernel = Kernel<Params>;
-    type Data = [Buffer<f32>; 2];
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
         let name = if self.only_reads { "read" } else { "copy" };
@@ -130,11 +131,12 @@ impl Tunable for MemoryTunable {
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
         let len = 4 * self.vectors() as usize;
         let written = if self.only_reads { 1 } else { len };
-        Ok([data::normal(device, set, len)?, device.zeros(written)?])
+        let x = data::normal(device, Scalar::F32, set, len)?;
+        Ok([x, AnyBuffer::zeros(device, Scalar::F32, written)?])
     }
 
     fn clear(&self, [_, y]: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(0.0, stream)?)
+        Ok(y.fill(0, stream)?)
     }
 
     fn launch(
@@ -147,15 +149,23 @@ impl Tunable for MemoryTunable {
         let count = self.vectors() as u32;
         let blocks = count.div_ceil(config.threads * config.vectors);
         let grid = Grid::new([blocks, 1, 1], [config.threads, 1, 1]);
-        Ok(function.launch_with(options, grid, (&*x, y, count as i32))?)
+        // In the order of `Params`.
+        let mut args = ArgList::default();
+        args.buffer(x.as_ref());
+        args.buffer_mut(y.as_mut());
+        args.scalars([count as i32]);
+        Ok(function.launch_list(options, grid, &mut args)?)
     }
 
     fn verify(&self, [x, y]: &mut Self::Data) -> Result<(), Rejection> {
         let items = ("numbers", y.len() as u64);
         let only_reads = self.only_reads;
-        Definition { x: [&*x], y: &*y, list: None, sizes: [], items }.check(|k, at| {
-            let found = at.y.load(k, at.item);
-            if only_reads { found.eq(0.0) } else { found.eq(at.x[0].load(k, at.item)) }
+        let (x, y) = ([x.as_ref()], y.as_ref());
+        Definition { x, y, list: None, sizes: [], items }.check(|k, at| {
+            let found = at.y.load(k, at.item).cvt::<f32>();
+            let expected =
+                if only_reads { k.constant(0.0) } else { at.x[0].load(k, at.item).cvt() };
+            found.eq(expected)
         })
     }
 }

@@ -35,8 +35,10 @@ mod chart;
 mod data;
 mod decode;
 mod definition;
+mod element_config;
 mod element_offsets;
 mod elementwise;
+mod engine;
 mod figure;
 mod fit;
 mod gemm;
@@ -66,6 +68,7 @@ pub use bench::{
 };
 pub use chart::{Chart, Series, SeriesStyle};
 pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
+pub use element_config::ElementConfig;
 pub use elementwise::{ElementwiseChoice, ElementwiseTunable};
 pub use fit::{Ranking, fit, is_held_out, rankings};
 pub use gemm::{GemmBench, GemmTunable, tune};

@@ -1,92 +1,94 @@
 //! [`PermuteTunable`] and [`GatherTunable`]: kernels that move rows, as [`Tunable`]s.
 //! `tilewright bench permute` and `tilewright bench gather` run them.
 
-use std::marker::PhantomData;
-
 use super::data;
-use super::data::not_a_number;
 use super::definition::Definition;
-use super::rows::matrices;
+use super::element_config::ElementConfig;
+use super::rows::{launch, matrices};
 use super::search::Rejection;
 use super::tunable::Tunable;
-use crate::ir::Target;
-use crate::ir::builder::Converted;
-use crate::kernels::gather::{GatherSide, RowGather, RowGatherArgs, RowGatherConfig};
-use crate::kernels::permute::{Permute, PermuteConfig, PermuteProblem};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, Target, Untyped};
+use crate::kernels::gather::{GatherSide, ListedRows, RowGatherConfig};
+use crate::kernels::permute::{PermuteConfig, PermuteProblem};
 use crate::kernels::rows::{RowError, RowProblem};
-use crate::kernels::{Built, Loaded};
-use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+use crate::runtime::{AnyBuffer, Buffer, Device, Function, LaunchOptions, Stream};
 
 /// A permutation of a tensor's modes, as a [`Tunable`]. It tunes how many threads share a row and
 /// how many vectors each moves at once, or the tiles of a transpose.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::permute::PermuteProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, PermuteTunable, Regime, Tuner, TuningStore};
 ///
-/// let permute = PermuteTunable::<f32>::new(PermuteProblem::new(&[7, 3, 40], &[1, 0, 2])?);
+/// let permute = PermuteTunable::new(Scalar::F32, PermuteProblem::new(&[7, 3, 40], &[1, 0, 2])?);
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&permute, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct PermuteTunable<T> {
+pub struct PermuteTunable {
+    elem: Scalar,
     problem: PermuteProblem,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> PermuteTunable<T> {
-    /// Returns the tunable for this problem, to pass to a [`Tuner`](super::Tuner) or
-    /// [`bench()`](super::bench()).
-    pub const fn new(problem: PermuteProblem) -> Self {
-        PermuteTunable { problem, elem: PhantomData }
+impl PermuteTunable {
+    /// Returns the tunable for this problem with elements of this type, to pass to a
+    /// [`Tuner`](super::Tuner) or [`bench()`](super::bench()).
+    pub const fn new(elem: Scalar, problem: PermuteProblem) -> Self {
+        PermuteTunable { elem, problem }
     }
 }
 
-impl<T: Converted> Tunable for PermuteTunable<T> {
-    type Config = PermuteConfig;
-    type Kernel = Built<Permute<T>>;
-    type Data = [Buffer<T>; 2];
+impl Tunable for PermuteTunable {
+    type Config = ElementConfig<PermuteConfig>;
+    type Kernel = Kernel<Untyped>;
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
-        format!("permute of {} {}", T::SCALAR, self.problem)
+        format!("permute of {} {}", self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<PermuteConfig> {
-        PermuteConfig::candidates(device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let configs = PermuteConfig::candidates(device.target(), self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &PermuteConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(Permute::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem)?)
     }
 
     fn bytes(&self) -> u64 {
-        2 * self.problem.elements() * size_of::<T>() as u64
+        2 * self.problem.elements() * u64::from(self.elem.size_bytes())
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<[Buffer<T>; 2], Rejection> {
+    fn data(&self, device: &Device, set: u32) -> Result<[AnyBuffer; 2], Rejection> {
         let [input, output] =
             self.problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
-        Ok([data::normal(device, set, input as usize)?, device.zeros(output as usize)?])
+        let x = data::normal(device, self.elem, set, input as usize)?;
+        Ok([x, AnyBuffer::zeros(device, self.elem, output as usize)?])
     }
 
-    fn clear(&self, [_, y]: &mut [Buffer<T>; 2], stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+    fn clear(&self, [_, y]: &mut [AnyBuffer; 2], stream: &Stream) -> Result<(), Rejection> {
+        Ok(y.fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
-        _: &PermuteConfig,
-        permute: &Loaded<Permute<T>>,
-        [x, y]: &mut [Buffer<T>; 2],
+        config: &Self::Config,
+        permute: &Function<Untyped>,
+        [x, y]: &mut [AnyBuffer; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(permute.with(options).launch(&self.problem, (x, y))?)
+        launch(permute, options, |args| {
+            config.config.bind(&self.problem, x.as_ref(), y.as_mut(), args)
+        })
     }
 
-    fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
+    fn verify(&self, [x, y]: &mut [AnyBuffer; 2]) -> Result<(), Rejection> {
         let mut sizes = [0; 14];
         sizes[0] = self.problem.columns.into();
         sizes[1] = self.problem.column_stride as i64;
@@ -95,7 +97,8 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
             sizes.copy_from_slice(&[mode.count.into(), strides[0], strides[1]]);
         }
         let items = ("elements", self.problem.elements());
-        Definition { x: [&*x], y: &*y, list: None, sizes, items }.check(|k, at| {
+        let (x, y) = ([x.as_ref()], y.as_ref());
+        Definition { x, y, list: None, sizes, items }.check(|k, at| {
             let (column, mut row) = (at.item % at.sizes[0], at.item / at.sizes[0]);
             let (mut from, mut to) = (column, column * at.sizes[1]);
             for mode in at.sizes[2..].chunks(3) {
@@ -113,74 +116,80 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
 /// many vectors each moves at once. The list contains every row once, in scattered order.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::gather::GatherSide;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, GatherTunable, Regime, Tuner, TuningStore};
 ///
-/// let gather = GatherTunable::<f32>::new(GatherSide::Input, RowProblem::new(7, 100));
+/// let gather = GatherTunable::new(GatherSide::Input, Scalar::F32, RowProblem::new(7, 100));
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&gather, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct GatherTunable<T> {
+pub struct GatherTunable {
     side: GatherSide,
+    elem: Scalar,
     problem: RowProblem,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> GatherTunable<T> {
-    /// Returns the tunable for a gather or scatter of these rows, to pass to a
-    /// [`Tuner`](super::Tuner) or [`bench()`](super::bench()).
-    pub const fn new(side: GatherSide, problem: RowProblem) -> Self {
-        GatherTunable { side, problem, elem: PhantomData }
+impl GatherTunable {
+    /// Returns the tunable for a gather or scatter of these rows with elements of this type, to
+    /// pass to a [`Tuner`](super::Tuner) or [`bench()`](super::bench()).
+    pub const fn new(side: GatherSide, elem: Scalar, problem: RowProblem) -> Self {
+        GatherTunable { side, elem, problem }
     }
 }
 
-impl<T: Converted> Tunable for GatherTunable<T> {
-    type Config = RowGatherConfig;
-    type Kernel = Built<RowGather<T>>;
+impl Tunable for GatherTunable {
+    type Config = ElementConfig<RowGatherConfig>;
+    type Kernel = Kernel<Untyped>;
     /// Input and output, then the list.
-    type Data = ([Buffer<T>; 2], Buffer<i32>);
+    type Data = ([AnyBuffer; 2], Buffer<i32>);
 
     fn key(&self) -> String {
-        format!("{} of {} {}", self.side.name(), T::SCALAR, self.problem)
+        format!("{} of {} {}", self.side.name(), self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<RowGatherConfig> {
-        RowGatherConfig::candidates(self.side, device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let target = device.target();
+        let configs = RowGatherConfig::candidates(self.side, target, self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &RowGatherConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(RowGather::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem)?)
     }
 
     fn bytes(&self) -> u64 {
-        2 * u64::from(self.problem.rows) * u64::from(self.problem.columns) * size_of::<T>() as u64
+        let RowProblem { rows, columns, .. } = self.problem;
+        2 * u64::from(rows) * u64::from(columns) * u64::from(self.elem.size_bytes())
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
         // The factor is a prime larger than any row count, so the list is a permutation.
         let rows = u64::from(self.problem.rows);
         let list: Vec<i32> = (0..rows).map(|i| (i * 4_294_967_291 % rows) as i32).collect();
-        Ok((matrices(device, &self.problem, set)?, device.upload(&list)?))
+        Ok((matrices(device, self.elem, &self.problem, set)?, device.upload(&list)?))
     }
 
     fn clear(&self, ([_, y], _): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+        Ok(y.fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
-        _: &RowGatherConfig,
-        gather: &Loaded<RowGather<T>>,
+        config: &Self::Config,
+        gather: &Function<Untyped>,
         ([x, y], index): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        let args = RowGatherArgs { index, limit: self.problem.rows, x, y };
-        Ok(gather.with(options).launch(&self.problem, args)?)
+        let rows = ListedRows { index, limit: self.problem.rows };
+        launch(gather, options, |args| {
+            config.config.bind(&self.problem, rows, x.as_ref(), y.as_mut(), args)
+        })
     }
 
     fn verify(&self, ([x, y], list): &mut Self::Data) -> Result<(), Rejection> {
@@ -188,7 +197,8 @@ impl<T: Converted> Tunable for GatherTunable<T> {
         let sizes = [x_pitch, y_pitch, self.problem.columns.into()];
         let items = ("elements", u64::from(self.problem.rows) * u64::from(self.problem.columns));
         let side = self.side;
-        Definition { x: [&*x], y: &*y, list: Some(list), sizes, items }.check(|k, at| {
+        let (x, y) = ([x.as_ref()], y.as_ref());
+        Definition { x, y, list: Some(list), sizes, items }.check(|k, at| {
             let [x_pitch, y_pitch, columns] = at.sizes;
             let (row, column) = (at.item / columns, at.item % columns);
             let listed = at.list.load(k, row).cvt::<i64>();

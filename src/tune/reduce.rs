@@ -1,97 +1,101 @@
 //! [`RowReduceTunable`], [`AxisReduceTunable`] and [`TopKTunable`]: reductions as [`Tunable`]s.
 
-use std::marker::PhantomData;
-
 use super::data;
 use super::definition::Definition;
-use super::rows::matrices;
+use super::element_config::ElementConfig;
+use super::rows::{launch, matrices};
 use super::search::Rejection;
-use super::tunable::Tunable;
-use crate::ir::builder::Converted;
-use crate::ir::{Element, Target, range};
+use super::tunable::{Loadable, Tunable};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, Target, Untyped, range};
+use crate::kernels::SplitWorkspace;
 use crate::kernels::reduce::{
-    AxisProblem, AxisReduce, AxisReduceConfig, RowReduce, RowReduceConfig, RowReduceOp, TopK,
-    TopKArgs, TopKConfig,
+    AxisProblem, AxisReduceConfig, RowReduceConfig, RowReduceOp, TopKConfig,
 };
 use crate::kernels::rows::{RowError, RowProblem};
-use crate::kernels::{Built, Loaded};
-use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+use crate::runtime::{AnyBuffer, ArgList, Buffer, Device, Function, LaunchOptions, Stream};
 
 /// A reduction of rows, as a [`Tunable`]. It tunes how many threads share a row and how many
-/// vectors each loads at once. `Y` is `i32` for [`RowReduceOp::ArgMax`], otherwise `f32`.
+/// vectors each loads at once.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::reduce::RowReduceOp;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, Regime, RowReduceTunable, Tuner, TuningStore};
 ///
-/// let sums = RowReduceTunable::<f32>::new(RowReduceOp::Sum, RowProblem::new(5, 1000));
+/// let sums = RowReduceTunable::new(RowReduceOp::Sum, Scalar::F32, RowProblem::new(5, 1000));
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&sums, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct RowReduceTunable<T, Y = f32> {
+pub struct RowReduceTunable {
     op: RowReduceOp,
+    elem: Scalar,
     problem: RowProblem,
-    types: PhantomData<fn(T) -> Y>,
 }
 
-impl<T, Y> RowReduceTunable<T, Y> {
-    /// Returns the tunable for reducing these rows.
-    pub const fn new(op: RowReduceOp, problem: RowProblem) -> Self {
-        RowReduceTunable { op, problem, types: PhantomData }
+impl RowReduceTunable {
+    /// Returns the tunable for reducing these rows of elements of this type: `f32`, `f16` or
+    /// `bf16`.
+    pub const fn new(op: RowReduceOp, elem: Scalar, problem: RowProblem) -> Self {
+        RowReduceTunable { op, elem, problem }
     }
 }
 
-impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
-    type Config = RowReduceConfig;
-    type Kernel = Built<RowReduce<T, Y>>;
+impl Tunable for RowReduceTunable {
+    type Config = ElementConfig<RowReduceConfig>;
+    type Kernel = Kernel<Untyped>;
     /// The input and the results.
-    type Data = (Buffer<T>, Buffer<Y>);
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
-        format!("{} of rows of {} {}", self.op.name(), T::SCALAR, self.problem)
+        format!("{} of rows of {} {}", self.op.name(), self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<RowReduceConfig> {
-        RowReduceConfig::candidates(self.op, device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let target = device.target();
+        let configs = RowReduceConfig::candidates(self.op, target, self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &RowReduceConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(RowReduce::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem, config.config.op.output())?)
     }
 
     fn bytes(&self) -> u64 {
-        u64::from(self.problem.rows) * u64::from(self.problem.columns) * size_of::<T>() as u64
+        bytes(self.elem, &self.problem)
     }
 
     fn only_reads(&self) -> bool {
         true
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
-        let [x, _] = matrices(device, &self.problem, set)?;
-        Ok((x, device.zeros(self.problem.rows as usize)?))
+    fn data(&self, device: &Device, set: u32) -> Result<[AnyBuffer; 2], Rejection> {
+        let [x, _] = matrices(device, self.elem, &self.problem, set)?;
+        Ok([x, AnyBuffer::zeros(device, self.op.output(), self.problem.rows as usize)?])
     }
 
-    fn clear(&self, (_, y): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(wrong(), stream)?)
+    fn clear(&self, [_, y]: &mut [AnyBuffer; 2], stream: &Stream) -> Result<(), Rejection> {
+        clear(y, stream)
     }
 
     fn launch(
         &self,
-        _: &RowReduceConfig,
-        reduce: &Loaded<RowReduce<T, Y>>,
-        (x, y): &mut Self::Data,
+        config: &Self::Config,
+        reduce: &Function<Untyped>,
+        [x, y]: &mut [AnyBuffer; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(reduce.with(options).launch(&self.problem, (x, y))?)
+        launch(reduce, options, |args| {
+            config.config.bind(&self.problem, x.as_ref(), y.as_mut(), args)
+        })
     }
 
-    fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
+    fn verify(&self, [x, y]: &mut [AnyBuffer; 2]) -> Result<(), Rejection> {
         let pitch = self.problem.pitches()[0] as i64;
         verify(
             self.op,
@@ -103,31 +107,32 @@ impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
 }
 
 /// A reduction along any axis, as a [`Tunable`]. It tunes the block's tile and the rows in flight.
-/// `Y` is `i32` for [`RowReduceOp::ArgMax`], otherwise `f32`.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::reduce::{AxisProblem, RowReduceOp};
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{AxisReduceTunable, Effort, Regime, Tuner, TuningStore};
 ///
 /// let problem = AxisProblem { outer: 1, len: 300, inner: 40 };
-/// let sums = AxisReduceTunable::<f32, i32>::new(RowReduceOp::ArgMax, problem);
+/// let sums = AxisReduceTunable::new(RowReduceOp::ArgMax, Scalar::F32, problem);
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&sums, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct AxisReduceTunable<T, Y = f32> {
+pub struct AxisReduceTunable {
     op: RowReduceOp,
+    elem: Scalar,
     problem: AxisProblem,
-    types: PhantomData<fn(T) -> Y>,
 }
 
-impl<T, Y> AxisReduceTunable<T, Y> {
-    /// Returns the tunable for reducing along this axis.
-    pub const fn new(op: RowReduceOp, problem: AxisProblem) -> Self {
-        AxisReduceTunable { op, problem, types: PhantomData }
+impl AxisReduceTunable {
+    /// Returns the tunable for reducing along this axis, for elements of this type: `f32`, `f16` or
+    /// `bf16`.
+    pub const fn new(op: RowReduceOp, elem: Scalar, problem: AxisProblem) -> Self {
+        AxisReduceTunable { op, elem, problem }
     }
 
     fn len(&self) -> Result<usize, RowError> {
@@ -137,73 +142,117 @@ impl<T, Y> AxisReduceTunable<T, Y> {
     }
 }
 
-impl<T: Converted, Y: Converted> Tunable for AxisReduceTunable<T, Y> {
-    type Config = AxisReduceConfig;
-    type Kernel = Built<AxisReduce<T, Y>>;
+/// The kernel of an [`AxisReduceTunable`].
+#[derive(Debug)]
+pub struct AxisKernel {
+    config: AxisReduceConfig,
+    kernel: Kernel<Untyped>,
+}
+
+/// The loaded kernel of an [`AxisReduceTunable`], and the workspace that its launches share.
+#[derive(Debug)]
+pub struct AxisFunction {
+    function: Function<Untyped>,
+    split: SplitWorkspace<u32>,
+}
+
+impl Loadable for AxisKernel {
+    type Function = AxisFunction;
+
+    fn code(&self) -> String {
+        self.kernel.code()
+    }
+
+    fn load(&self, device: &Device) -> Result<AxisFunction, Rejection> {
+        let function = Loadable::load(&self.kernel, device)?;
+        let split = self.config.share(&function)?;
+        Ok(AxisFunction { function, split })
+    }
+
+    fn compiler_log(axis: &AxisFunction) -> &str {
+        axis.function.compiler_log()
+    }
+}
+
+impl Tunable for AxisReduceTunable {
+    type Config = ElementConfig<AxisReduceConfig>;
+    type Kernel = AxisKernel;
     /// The input and the results.
-    type Data = (Buffer<T>, Buffer<Y>);
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
-        format!("{} along an axis of {} {}", self.op.name(), T::SCALAR, self.problem)
+        format!("{} along an axis of {} {}", self.op.name(), self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<AxisReduceConfig> {
-        AxisReduceConfig::candidates(self.op, device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let target = device.target();
+        let configs = AxisReduceConfig::candidates(self.op, target, self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &AxisReduceConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(AxisReduce::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<AxisKernel, Rejection> {
+        let ElementConfig { config, elem } = *config;
+        Ok(AxisKernel { config, kernel: config.build(elem, config.op.output())? })
     }
 
     fn bytes(&self) -> u64 {
-        self.len().map_or(u64::MAX, |len| len as u64 * size_of::<T>() as u64)
+        self.len().map_or(u64::MAX, |len| len as u64 * u64::from(self.elem.size_bytes()))
     }
 
     fn only_reads(&self) -> bool {
         true
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
-        let x = data::normal(device, set, self.len()?)?;
-        Ok((x, device.zeros(self.problem.results() as usize)?))
+    fn data(&self, device: &Device, set: u32) -> Result<[AnyBuffer; 2], Rejection> {
+        let x = data::normal(device, self.elem, set, self.len()?)?;
+        Ok([x, AnyBuffer::zeros(device, self.op.output(), self.problem.results() as usize)?])
     }
 
-    fn clear(&self, (_, y): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(wrong(), stream)?)
+    fn clear(&self, [_, y]: &mut [AnyBuffer; 2], stream: &Stream) -> Result<(), Rejection> {
+        clear(y, stream)
     }
 
     fn launch(
         &self,
-        _: &AxisReduceConfig,
-        reduce: &Loaded<AxisReduce<T, Y>>,
-        (x, y): &mut Self::Data,
+        config: &Self::Config,
+        axis: &AxisFunction,
+        [x, y]: &mut [AnyBuffer; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(reduce.with(options).launch(&self.problem, (x, y))?)
+        let (x, y) = (x.as_ref(), y.as_mut());
+        let start = &|grid, args: &mut ArgList<'_>| axis.function.launch_list(options, grid, args);
+        Ok(config.config.launch(&self.problem, x, y, &axis.split, start)?)
     }
 
-    fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
+    fn verify(&self, [x, y]: &mut [AnyBuffer; 2]) -> Result<(), Rejection> {
         let AxisProblem { len, inner, .. } = self.problem;
         let [len, inner] = [len, inner].map(i64::from);
         verify(self.op, (x, y), self.problem.results(), [inner, len * inner, inner, len])
     }
 }
 
-/// Returns a value that no reduction returns: NaN, or the largest `i32`.
-fn wrong<Y: Element>() -> Y {
-    Y::from_bits(u64::MAX >> (65 - 8 * size_of::<Y>()))
+/// Returns how many bytes a reduction of rows reads.
+fn bytes(elem: Scalar, problem: &RowProblem) -> u64 {
+    u64::from(problem.rows) * u64::from(problem.columns) * u64::from(elem.size_bytes())
+}
+
+/// Overwrites results with a value that no reduction returns: NaN, or an index above any axis.
+fn clear(y: &mut AnyBuffer, stream: &Stream) -> Result<(), Rejection> {
+    let byte = if y.scalar() == Scalar::I32 { 0x7f } else { data::WRONG };
+    Ok(y.fill(byte, stream)?)
 }
 
 /// Checks reductions against their definition, in `f64`. Line `i` starts at `i / inner * outer + i
 /// % inner` and has `len` elements, `stride` apart.
-fn verify<T: Converted, Y: Converted>(
+fn verify(
     op: RowReduceOp,
-    (x, y): (&Buffer<T>, &Buffer<Y>),
+    (x, y): (&AnyBuffer, &AnyBuffer),
     lines: u64,
     sizes @ [inner, ..]: [i64; 4],
 ) -> Result<(), Rejection> {
     let sizes = [inner.max(1), sizes[1], sizes[2], sizes[3]];
-    Definition { x: [x], y, list: None, sizes, items: ("results", lines) }.check(|k, at| {
+    let (x, y, items) = ([x.as_ref()], y.as_ref(), ("results", lines));
+    Definition { x, y, list: None, sizes, items }.check(|k, at| {
         let ([inner, outer, stride, len], zero) = (at.sizes, k.constant(0i64));
         let x = at.x[0].offset(at.item / inner * outer + at.item % inner);
         // Sums of the elements, their squares and their magnitudes; the largest and the smallest
@@ -236,50 +285,54 @@ fn verify<T: Converted, Y: Converted>(
 /// The k largest elements of each row, as a [`Tunable`]. It tunes how many warps share a row.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, Regime, TopKTunable, Tuner, TuningStore};
 ///
-/// let top = TopKTunable::<f32>::new(8, RowProblem::new(3, 1000));
+/// let top = TopKTunable::new(8, Scalar::F32, RowProblem::new(3, 1000));
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let tuned = Tuner::new(&Device::sim()?).tune(&top, &TuningStore::none(), effort, Regime::Latency)?;
 /// assert_eq!((tuned.measured, tuned.rejected), (2, vec![]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct TopKTunable<T> {
+pub struct TopKTunable {
     count: u32,
+    elem: Scalar,
     problem: RowProblem,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> TopKTunable<T> {
-    /// Returns the tunable for the `count` largest elements of each row.
-    pub const fn new(count: u32, problem: RowProblem) -> Self {
-        TopKTunable { count, problem, elem: PhantomData }
+impl TopKTunable {
+    /// Returns the tunable for the `count` largest elements of each row, of elements of this type:
+    /// `f32`, `f16` or `bf16`.
+    pub const fn new(count: u32, elem: Scalar, problem: RowProblem) -> Self {
+        TopKTunable { count, elem, problem }
     }
 }
 
-impl<T: Converted> Tunable for TopKTunable<T> {
-    type Config = TopKConfig;
-    type Kernel = Built<TopK<T>>;
+impl Tunable for TopKTunable {
+    type Config = ElementConfig<TopKConfig>;
+    type Kernel = Kernel<Untyped>;
     /// The input, the values and the columns.
-    type Data = (Buffer<T>, Buffer<f32>, Buffer<i32>);
+    type Data = (AnyBuffer, Buffer<f32>, Buffer<i32>);
 
     fn key(&self) -> String {
-        format!("top {} of rows of {} {}", self.count, T::SCALAR, self.problem)
+        format!("top {} of rows of {} {}", self.count, self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<TopKConfig> {
-        TopKConfig::candidates(self.count, device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let target = device.target();
+        let configs = TopKConfig::candidates(self.count, target, self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &TopKConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(TopK::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem)?)
     }
 
     fn bytes(&self) -> u64 {
-        u64::from(self.problem.rows) * u64::from(self.problem.columns) * size_of::<T>() as u64
+        bytes(self.elem, &self.problem)
     }
 
     fn only_reads(&self) -> bool {
@@ -287,7 +340,7 @@ impl<T: Converted> Tunable for TopKTunable<T> {
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
-        let [x, _] = matrices(device, &self.problem, set)?;
+        let [x, _] = matrices(device, self.elem, &self.problem, set)?;
         let results = self.problem.rows as usize * self.count as usize;
         Ok((x, device.zeros(results)?, device.zeros(results)?))
     }
@@ -303,12 +356,14 @@ impl<T: Converted> Tunable for TopKTunable<T> {
 
     fn launch(
         &self,
-        _: &TopKConfig,
-        top_k: &Loaded<TopK<T>>,
+        config: &Self::Config,
+        top_k: &Function<Untyped>,
         (x, values, columns): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(top_k.with(options).launch(&self.problem, TopKArgs { x, values, columns })?)
+        launch(top_k, options, |args| {
+            config.config.bind(&self.problem, x.as_ref(), values, columns, args)
+        })
     }
 
     /// Checks that each value is the element in its column, that the values are in order, and that
@@ -320,14 +375,16 @@ impl<T: Converted> Tunable for TopKTunable<T> {
         let count = self.count.min(width);
         let sizes = [pitch, width.into(), self.count.into(), count.into()];
         let items = ("rows", rows.into());
-        Definition { x: [&*x], y: &*values, list: Some(columns), sizes, items }.check(|k, at| {
+        let (x, y) = ([x.as_ref()], (&*values).into());
+        Definition { x, y, list: Some(columns), sizes, items }.check(|k, at| {
             let [pitch, width, slots, count] = at.sizes;
             let x = at.x[0].offset(at.item * pitch);
             let (values, columns) = (at.y.offset(at.item * slots), at.list.offset(at.item * slots));
             let start = (true, [f32::INFINITY], -1i64);
             let (is_right, [last], column) =
                 k.for_(range(0i64, count), start, |k, rank, (is_right, [before], column)| {
-                    let (value, found) = (values.load(k, rank), columns.load(k, rank).cvt::<i64>());
+                    let value = values.load(k, rank).cvt::<f32>();
+                    let found = columns.load(k, rank).cvt::<i64>();
                     let is_column = found.ge(0) & found.lt(width);
                     let element = x.load(k, is_column.select(found, 0)).cvt::<f32>();
                     let follows = value.lt(before) | (value.eq(before) & found.gt(column));
@@ -345,9 +402,8 @@ impl<T: Converted> Tunable for TopKTunable<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::data::spoil;
     use super::*;
-    use crate::ir::bf16;
-    use crate::tune::tunable::Loadable;
 
     /// Every configuration's results pass, and a single wrong result does not.
     #[track_caller]
@@ -367,10 +423,10 @@ mod tests {
         }
     }
 
-    fn change<Y: Element>(y: &mut Buffer<Y>, at: usize, f: impl Fn(Y) -> Y) {
-        let mut all = y.to_vec().unwrap();
-        all[at] = f(all[at]);
-        y.write(&all).unwrap();
+    /// Adds 1 to one result.
+    fn change(y: &mut AnyBuffer, at: usize) {
+        let value = y.to_f64().unwrap()[at] + 1.0;
+        spoil(y, at, value);
     }
 
     #[test]
@@ -378,20 +434,24 @@ mod tests {
         let rows = RowProblem { input_pitch: Some(306), ..RowProblem::new(3, 301) };
         let axis = AxisProblem { outer: 2, len: 30, inner: 5 };
         for op in RowReduceOp::ALL {
-            if op == RowReduceOp::ArgMax {
-                let of_rows = RowReduceTunable::<bf16, i32>::new(op, rows);
-                check(&of_rows, |(_, y)| change(y, 2, |y| y + 1), "1 of 3 results differ");
-                let of_axis = AxisReduceTunable::<f32, i32>::new(op, axis);
-                check(&of_axis, |(_, y)| change(y, 9, |y| y + 1), "1 of 10 results differ");
-            } else {
-                let of_rows = RowReduceTunable::<bf16>::new(op, rows);
-                check(&of_rows, |(_, y)| change(y, 2, |y| y + 1.0), "1 of 3 results differ");
-                let of_axis = AxisReduceTunable::<f32>::new(op, axis);
-                check(&of_axis, |(_, y)| change(y, 9, |y| y + 1.0), "1 of 10 results differ");
-            }
+            let of_rows = RowReduceTunable::new(op, Scalar::Bf16, rows);
+            check(&of_rows, |[_, y]| change(y, 2), "1 of 3 results differ");
+            let of_axis = AxisReduceTunable::new(op, Scalar::F32, axis);
+            check(&of_axis, |[_, y]| change(y, 9), "1 of 10 results differ");
         }
-        let top = TopKTunable::<bf16>::new(5, rows);
-        check(&top, |data| change(&mut data.1, 14, |y| y + 1.0), "1 of 3 rows differ");
-        check(&top, |data| change(&mut data.2, 14, |y| y - 1), "1 of 3 rows differ");
+        let top = TopKTunable::new(5, Scalar::Bf16, rows);
+        let message = "1 of 3 rows differ";
+        let values = |(_, values, _): &mut (AnyBuffer, Buffer<f32>, Buffer<i32>)| {
+            let mut all = values.to_vec().unwrap();
+            all[14] += 1.0;
+            values.write(&all).unwrap();
+        };
+        check(&top, values, message);
+        let columns = |(_, _, columns): &mut (AnyBuffer, Buffer<f32>, Buffer<i32>)| {
+            let mut all = columns.to_vec().unwrap();
+            all[14] -= 1;
+            columns.write(&all).unwrap();
+        };
+        check(&top, columns, message);
     }
 }

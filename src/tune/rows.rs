@@ -1,29 +1,27 @@
 //! [`SoftmaxTunable`] and [`NormTunable`]: kernels that work on rows, as [`Tunable`]s.
 
-use std::marker::PhantomData;
-
 use super::data;
-use super::data::not_a_number;
 use super::definition::{Definition, is_close};
+use super::element_config::ElementConfig;
 use super::search::Rejection;
 use super::tunable::Tunable;
-use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::{Body, Element, Target, Val, range};
-use crate::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Kernel, Target, Untyped, Val, range};
+use crate::kernels::norm::{BoundArgs, NormConfig, NormKind};
 use crate::kernels::rows::{RowConfig, RowError, RowProblem};
-use crate::kernels::softmax::{Softmax, SoftmaxConfig};
-use crate::kernels::{Built, Loaded};
-use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+use crate::kernels::softmax::SoftmaxConfig;
+use crate::runtime::{AnyBuffer, ArgList, Device, Function, Grid, LaunchOptions, Stream};
 
 /// Softmax over rows, as a [`Tunable`]. It tunes how many threads share a row and how much each of
 /// them holds.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, Regime, SoftmaxTunable, Tuner, TuningStore};
 ///
-/// let softmax = SoftmaxTunable::<f32>::new(RowProblem::new(5, 300)).log();
+/// let softmax = SoftmaxTunable::new(Scalar::F32, RowProblem::new(5, 300)).log();
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let mut tuner = Tuner::new(&Device::sim()?);
 /// let tuned = tuner.tune(&softmax, &TuningStore::none(), effort, Regime::Latency)?;
@@ -32,16 +30,17 @@ use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct SoftmaxTunable<T> {
+pub struct SoftmaxTunable {
+    elem: Scalar,
     problem: RowProblem,
     log: bool,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> SoftmaxTunable<T> {
-    /// Returns the tunable for softmax over these rows.
-    pub const fn new(problem: RowProblem) -> Self {
-        SoftmaxTunable { problem, log: false, elem: PhantomData }
+impl SoftmaxTunable {
+    /// Returns the tunable for softmax over these rows, of elements of this type: `f32`, `f16` or
+    /// `bf16`.
+    pub const fn new(elem: Scalar, problem: RowProblem) -> Self {
+        SoftmaxTunable { elem, problem, log: false }
     }
 
     /// Switches to the logarithm of the softmax.
@@ -50,59 +49,75 @@ impl<T> SoftmaxTunable<T> {
     }
 }
 
-impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
-    type Config = SoftmaxConfig;
-    type Kernel = Built<Softmax<T>>;
-    type Data = [Buffer<T>; 2];
+impl Tunable for SoftmaxTunable {
+    type Config = ElementConfig<SoftmaxConfig>;
+    type Kernel = Kernel<Untyped>;
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
         let name = if self.log { "log_softmax" } else { "softmax" };
-        format!("{name} of {} {}", T::SCALAR, self.problem)
+        format!("{name} of {} {}", self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<SoftmaxConfig> {
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
         let target = device.target();
-        let first = SoftmaxConfig::new(target, T::SCALAR, &self.problem).ok().map(|of| of.rows);
-        let rows = RowConfig::candidates(target, T::SCALAR, &self.problem).into_iter();
+        let first = SoftmaxConfig::new(target, self.elem, &self.problem).ok().map(|of| of.rows);
+        let rows = RowConfig::candidates(target, self.elem, &self.problem).into_iter();
         let others = rows.filter(|rows| Some(*rows) != first);
         let all = first.into_iter().chain(others);
-        all.map(|rows| SoftmaxConfig { rows, log: self.log }).collect()
+        ElementConfig::all(self.elem, all.map(|rows| SoftmaxConfig { rows, log: self.log }))
     }
 
-    fn check(&self, config: &SoftmaxConfig) -> Result<(), Rejection> {
-        config.rows.check()?;
-        config.rows.check_problem(T::SCALAR, &self.problem)?;
+    fn check(&self, config: &Self::Config) -> Result<(), Rejection> {
+        config.config.rows.check()?;
+        config.config.rows.check_problem(self.elem, &self.problem)?;
         Ok(())
     }
 
-    fn build(config: &SoftmaxConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(Softmax::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem, config.elem)?)
     }
 
     fn bytes(&self) -> u64 {
-        bytes::<T>(&self.problem)
+        bytes(self.elem, &self.problem)
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<[Buffer<T>; 2], Rejection> {
-        matrices(device, &self.problem, set)
+    fn data(&self, device: &Device, set: u32) -> Result<[AnyBuffer; 2], Rejection> {
+        matrices(device, self.elem, &self.problem, set)
     }
 
-    fn clear(&self, [_, y]: &mut [Buffer<T>; 2], stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+    fn clear(&self, [_, y]: &mut [AnyBuffer; 2], stream: &Stream) -> Result<(), Rejection> {
+        Ok(y.fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
-        _: &SoftmaxConfig,
-        softmax: &Loaded<Softmax<T>>,
-        [x, y]: &mut [Buffer<T>; 2],
+        config: &Self::Config,
+        softmax: &Function<Untyped>,
+        [x, y]: &mut [AnyBuffer; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(softmax.with(options).launch(&self.problem, (x, y))?)
+        launch(softmax, options, |args| {
+            config.config.bind(&self.problem, x.as_ref(), y.as_mut(), args)
+        })
     }
 
-    fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
+    fn verify(&self, [x, y]: &mut [AnyBuffer; 2]) -> Result<(), Rejection> {
         verify(&self.problem, RowFunction::Softmax { log: self.log }, x, y)
+    }
+}
+
+/// Launches a kernel with the grid and the arguments from `bind`, which returns `None` if there is
+/// nothing to do.
+pub(super) fn launch<'h>(
+    function: &Function<Untyped>,
+    options: LaunchOptions<'_>,
+    bind: impl FnOnce(&mut ArgList<'h>) -> Result<Option<Grid>, RowError>,
+) -> Result<(), Rejection> {
+    let mut args = ArgList::default();
+    match bind(&mut args)? {
+        Some(grid) => Ok(function.launch_list(options, grid, &mut args)?),
+        None => Ok(()),
     }
 }
 
@@ -110,12 +125,13 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
 /// a row and how much each of them holds.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::norm::NormKind;
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, NormTunable, Regime, Tuner, TuningStore};
 ///
-/// let norm = NormTunable::<f32>::new(NormKind::Rms, RowProblem::new(5, 300));
+/// let norm = NormTunable::new(NormKind::Rms, Scalar::F32, RowProblem::new(5, 300));
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let mut tuner = Tuner::new(&Device::sim()?);
 /// let tuned = tuner.tune(&norm, &TuningStore::none(), effort, Regime::Latency)?;
@@ -124,17 +140,18 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct NormTunable<T> {
+pub struct NormTunable {
     kind: NormKind,
+    elem: Scalar,
     problem: RowProblem,
     residual: bool,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> NormTunable<T> {
-    /// Returns the tunable for this norm over these rows.
-    pub const fn new(kind: NormKind, problem: RowProblem) -> Self {
-        NormTunable { kind, problem, residual: false, elem: PhantomData }
+impl NormTunable {
+    /// Returns the tunable for this norm over these rows, of elements of this type: `f32`, `f16` or
+    /// `bf16`.
+    pub const fn new(kind: NormKind, elem: Scalar, problem: RowProblem) -> Self {
+        NormTunable { kind, elem, problem, residual: false }
     }
 
     /// Tunes the kernel with a residual: it adds the residual to the input and stores the sum over
@@ -146,24 +163,24 @@ impl<T> NormTunable<T> {
 
 /// The buffers of a [`NormTunable`]. You meet it only as the type of that tunable's data.
 #[derive(Debug)]
-pub struct NormOperands<T: Element> {
-    matrices: [Buffer<T>; 2],
-    weight: Buffer<T>,
-    residual: Option<Buffer<T>>,
+pub struct NormOperands {
+    matrices: [AnyBuffer; 2],
+    weight: AnyBuffer,
+    residual: Option<AnyBuffer>,
 }
 
-impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
-    type Config = NormConfig;
-    type Kernel = Built<Norm<T>>;
-    type Data = NormOperands<T>;
+impl Tunable for NormTunable {
+    type Config = ElementConfig<NormConfig>;
+    type Kernel = Kernel<Untyped>;
+    type Data = NormOperands;
 
     fn key(&self) -> String {
         let residual = if self.residual { " and a residual" } else { "" };
-        format!("{} with a weight{residual} of {} {}", self.kind, T::SCALAR, self.problem)
+        format!("{} with a weight{residual} of {} {}", self.kind, self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<NormConfig> {
-        let rows = RowConfig::candidates(device.target(), T::SCALAR, &self.problem);
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let rows = RowConfig::candidates(device.target(), self.elem, &self.problem);
         let plain =
             |rows| NormConfig { rows, kind: self.kind, residual: false, weight: true, bias: false };
         let mut all: Vec<NormConfig> = Vec::new();
@@ -173,52 +190,60 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
                 all.push(config);
             }
         }
-        all
+        ElementConfig::all(self.elem, all)
     }
 
-    fn check(&self, config: &NormConfig) -> Result<(), Rejection> {
-        config.rows.check()?;
-        config.rows.check_problem(T::SCALAR, &self.problem)?;
+    fn check(&self, config: &Self::Config) -> Result<(), Rejection> {
+        config.config.rows.check()?;
+        config.config.rows.check_problem(self.elem, &self.problem)?;
         Ok(())
     }
 
-    fn build(config: &NormConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(Norm::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(config.config.build(config.elem, config.elem)?)
     }
 
     fn bytes(&self) -> u64 {
-        bytes::<T>(&self.problem) * if self.residual { 2 } else { 1 }
+        bytes(self.elem, &self.problem) * if self.residual { 2 } else { 1 }
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
+    fn data(&self, device: &Device, set: u32) -> Result<NormOperands, Rejection> {
         // The definition has no weight, so all weights are 1.
-        let weight = data::ones(device, self.problem.columns as usize)?;
-        let matrices = matrices(device, &self.problem, set)?;
-        let residual = self.residual.then(|| device.zeros(matrices[0].len())).transpose()?;
+        let weight = data::ones(device, self.elem, self.problem.columns as usize)?;
+        let matrices = matrices(device, self.elem, &self.problem, set)?;
+        let residual = || AnyBuffer::zeros(device, self.elem, matrices[0].len());
+        let residual = self.residual.then(residual).transpose()?;
         Ok(NormOperands { matrices, weight, residual })
     }
 
-    fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
+    fn clear(&self, data: &mut NormOperands, stream: &Stream) -> Result<(), Rejection> {
         // The definition has no residual, so it is 0 everywhere.
-        data.residual.iter_mut().try_for_each(|residual| residual.fill(T::default(), stream))?;
-        Ok(data.matrices[1].fill(not_a_number(), stream)?)
+        data.residual.iter_mut().try_for_each(|residual| residual.fill(0, stream))?;
+        Ok(data.matrices[1].fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
-        _: &NormConfig,
-        norm: &Loaded<Norm<T>>,
-        NormOperands { matrices: [x, y], weight, residual }: &mut Self::Data,
+        config: &Self::Config,
+        norm: &Function<Untyped>,
+        NormOperands { matrices: [x, y], weight, residual }: &mut NormOperands,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        let args = NormArgs::new(x, y).epsilon(EPSILON).weight(weight);
-        let args = NormArgs { residual: residual.as_mut(), ..args };
-        Ok(norm.with(options).launch(&self.problem, args)?)
+        let args = BoundArgs {
+            x: x.as_ref(),
+            y: y.as_mut(),
+            residual: residual.as_mut().map(AnyBuffer::as_mut),
+            weight: Some(weight.as_ref()),
+            bias: None,
+            epsilon: EPSILON,
+            scale: 1.0,
+        };
+        launch(norm, options, |list| config.config.bind(&self.problem, args, list))
     }
 
     fn verify(
         &self,
-        NormOperands { matrices: [x, y], residual, .. }: &mut Self::Data,
+        NormOperands { matrices: [x, y], residual, .. }: &mut NormOperands,
     ) -> Result<(), Rejection> {
         verify(&self.problem, RowFunction::Norm(self.kind), x, y)?;
         let Some(residual) = residual else { return Ok(()) };
@@ -234,23 +259,24 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
 const EPSILON: f32 = 1e-5;
 
 /// Returns how many bytes a kernel reads and writes.
-fn bytes<T: Element>(problem: &RowProblem) -> u64 {
-    2 * u64::from(problem.rows) * u64::from(problem.columns) * size_of::<T>() as u64
+fn bytes(elem: Scalar, problem: &RowProblem) -> u64 {
+    2 * u64::from(problem.rows) * u64::from(problem.columns) * u64::from(elem.size_bytes())
 }
 
 /// Returns a normally distributed input, and an output.
-pub(super) fn matrices<T: Element + Converted>(
+pub(super) fn matrices(
     device: &Device,
+    elem: Scalar,
     problem: &RowProblem,
     set: u32,
-) -> Result<[Buffer<T>; 2], Rejection> {
+) -> Result<[AnyBuffer; 2], Rejection> {
     let len = |operand, pitch: u64| {
         let len = pitch.checked_mul(problem.rows.into()).and_then(|len| usize::try_from(len).ok());
         len.ok_or(RowError::TooLarge { operand })
     };
     let [input, output] = problem.pitches();
     let (input, output) = (len("the input", input)?, len("the output", output)?);
-    Ok([data::normal(device, set, input)?, device.zeros(output)?])
+    Ok([data::normal(device, elem, set, input)?, AnyBuffer::zeros(device, elem, output)?])
 }
 
 /// What a kernel computes for each row.
@@ -299,16 +325,18 @@ impl RowFunction {
 }
 
 /// Checks the whole result against the row function; one thread checks one row.
-fn verify<T: Element + Converted>(
+fn verify(
     problem: &RowProblem,
     function: RowFunction,
-    x: &Buffer<T>,
-    y: &Buffer<T>,
+    x: &AnyBuffer,
+    y: &AnyBuffer,
 ) -> Result<(), Rejection> {
+    let elem = y.scalar();
     let [x_pitch, y_pitch] = problem.pitches().map(|pitch| pitch as i64);
     let sizes = [x_pitch, y_pitch, problem.columns.into()];
     let items = ("rows", problem.rows.into());
-    Definition { x: [x], y, list: None, sizes, items }.check(|k, at| {
+    let (x, y) = ([x.as_ref()], y.as_ref());
+    Definition { x, y, list: None, sizes, items }.check(|k, at| {
         let [x_pitch, y_pitch, columns] = at.sizes;
         let (x, y) = (at.x[0].offset(at.item * x_pitch), at.y.offset(at.item * y_pitch));
         let max = k.for_(range(0i64, columns), f32::NEG_INFINITY, |k, i, max| {
@@ -321,15 +349,15 @@ fn verify<T: Element + Converted>(
         k.for_(range(0i64, columns), true, |k, i, is_right| {
             let expected = function.result(k, x.load(k, i).cvt::<f32>(), max, sums, columns);
             let found = y.load(k, i).cvt::<f32>();
-            is_right & is_close(T::SCALAR, found, expected, k.constant(1e-5))
+            is_right & is_close(elem, found, expected, k.constant(1e-5))
         })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::data::spoil;
     use super::*;
-    use crate::ir::{bf16, f16};
 
     /// The kernels' results pass, and a single wrong element does not.
     #[track_caller]
@@ -352,17 +380,13 @@ mod tests {
     #[test]
     fn one_wrong_element_is_found() {
         let problem = RowProblem { input_pitch: Some(72), ..RowProblem::new(7, 70) };
-        fn wrong<T: Element>(y: &mut Buffer<T>) {
-            let mut all = y.to_vec().unwrap();
-            all[6 * 70 + 69] = not_a_number();
-            y.write(&all).unwrap();
-        }
-        check(&SoftmaxTunable::<bf16>::new(problem), |[_, y]| wrong(y));
-        check(&SoftmaxTunable::<f32>::new(problem).log(), |[_, y]| wrong(y));
-        check(&NormTunable::<f16>::new(NormKind::Layer, problem), |data| {
+        let wrong = |y: &mut AnyBuffer| spoil(y, 6 * 70 + 69, f64::NAN);
+        check(&SoftmaxTunable::new(Scalar::Bf16, problem), |[_, y]| wrong(y));
+        check(&SoftmaxTunable::new(Scalar::F32, problem).log(), |[_, y]| wrong(y));
+        check(&NormTunable::new(NormKind::Layer, Scalar::F16, problem), |data| {
             wrong(&mut data.matrices[1])
         });
-        let norm = NormTunable::<f32>::new(NormKind::Rms, problem).residual();
+        let norm = NormTunable::new(NormKind::Rms, Scalar::F32, problem).residual();
         check(&norm, |data| wrong(&mut data.matrices[1]));
     }
 }

@@ -143,6 +143,26 @@ pub struct Tuned<C> {
     pub store_error: Option<String>,
 }
 
+impl Tuned<usize> {
+    /// Returns the result with candidates instead of their indices.
+    pub(super) fn of<C: Clone>(self, candidates: &[C]) -> Tuned<C> {
+        let Tuned { seconds, is_from_store, measured, reused, store_error, .. } = self;
+        let candidate = |index: usize| candidates[index].clone();
+        let times = self.times.into_iter().map(|(index, time)| (candidate(index), time));
+        let rejected = self.rejected.into_iter().map(|(index, why)| (candidate(index), why));
+        Tuned {
+            config: candidate(self.config),
+            seconds,
+            is_from_store,
+            measured,
+            reused,
+            times: times.collect(),
+            rejected: rejected.collect(),
+            store_error,
+        }
+    }
+}
+
 errors! {
     /// Why a search has no answer.
     ///
@@ -244,24 +264,12 @@ impl Search {
     ) -> Result<Tuned<C>, SearchError> {
         let asked = &candidates[..candidates.len().min(self.effort.candidates.max(1))];
         let names: Vec<String> = asked.iter().map(C::to_string).collect();
-        let found = self.run_named(&names, &mut Numbered { asked, device })?;
-        let config = |index: usize| asked[index].clone();
-        let Tuned { seconds, is_from_store, measured, reused, store_error, .. } = found;
-        Ok(Tuned {
-            config: config(found.config),
-            seconds,
-            is_from_store,
-            measured,
-            reused,
-            times: found.times.into_iter().map(|(index, time)| (config(index), time)).collect(),
-            rejected: found.rejected.into_iter().map(|(index, why)| (config(index), why)).collect(),
-            store_error,
-        })
+        Ok(self.run_named(&names, &mut Numbered { asked, device })?.of(asked))
     }
 
     /// Like [`run`](Search::run), for candidates with these names. Results refer to candidates by
     /// their indices.
-    fn run_named(
+    pub(super) fn run_named(
         &self,
         names: &[String],
         device: &mut dyn Measure<usize>,

@@ -1,26 +1,26 @@
 //! [`TransposeTunable`]: a transpose as a [`Tunable`].
 
-use std::marker::PhantomData;
-
-use super::data::not_a_number;
-use super::data::{self, Fill};
+use super::data;
+use super::definition::Definition;
+use super::element_config::ElementConfig;
+use super::rows::launch;
 use super::search::Rejection;
 use super::tunable::Tunable;
-use crate::ir::builder::Converted;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, Target, Untyped};
 use crate::kernels::rows::RowError;
-use crate::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
-use crate::kernels::{Built, Loaded};
-use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
+use crate::kernels::transpose::{TransposeConfig, TransposeProblem, build};
+use crate::runtime::{AnyBuffer, Device, Function, LaunchOptions, Stream};
 
 /// A transpose of one matrix or a batch, as a [`Tunable`]. It tunes the tiles and their order.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::transpose::TransposeProblem;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, Regime, TransposeTunable, Tuner, TuningStore};
 ///
-/// let transpose = TransposeTunable::<f32>::new(TransposeProblem::new(70, 130));
+/// let transpose = TransposeTunable::new(Scalar::F32, TransposeProblem::new(70, 130));
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
 /// let mut tuner = Tuner::new(&Device::sim()?);
 /// let tuned = tuner.tune(&transpose, &TuningStore::none(), effort, Regime::Latency)?;
@@ -28,15 +28,15 @@ use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct TransposeTunable<T> {
+pub struct TransposeTunable {
+    elem: Scalar,
     problem: TransposeProblem,
-    elem: PhantomData<fn() -> T>,
 }
 
-impl<T> TransposeTunable<T> {
-    /// Returns the tunable for this problem.
-    pub const fn new(problem: TransposeProblem) -> Self {
-        TransposeTunable { problem, elem: PhantomData }
+impl TransposeTunable {
+    /// Returns the tunable for this problem, with elements of this type.
+    pub const fn new(elem: Scalar, problem: TransposeProblem) -> Self {
+        TransposeTunable { elem, problem }
     }
 }
 
@@ -49,90 +49,73 @@ impl From<RowError> for Rejection {
     }
 }
 
-impl<T: Element + Converted> Tunable for TransposeTunable<T> {
-    type Config = TransposeConfig;
-    type Kernel = Built<Transpose<T>>;
-    type Data = [Buffer<T>; 2];
+impl Tunable for TransposeTunable {
+    type Config = ElementConfig<TransposeConfig>;
+    type Kernel = Kernel<Untyped>;
+    type Data = [AnyBuffer; 2];
 
     fn key(&self) -> String {
-        format!("transpose of {} {}", T::SCALAR, self.problem)
+        format!("transpose of {} {}", self.elem, self.problem)
     }
 
-    fn space(&self, device: &Device) -> Vec<TransposeConfig> {
-        TransposeConfig::candidates(device.target(), T::SCALAR, &self.problem)
+    fn space(&self, device: &Device) -> Vec<Self::Config> {
+        let configs = TransposeConfig::candidates(device.target(), self.elem, &self.problem);
+        ElementConfig::all(self.elem, configs)
     }
 
-    fn build(config: &TransposeConfig, _: Target) -> Result<Self::Kernel, Rejection> {
-        Ok(Transpose::new(*config)?)
+    fn build(config: &Self::Config, _: Target) -> Result<Kernel<Untyped>, Rejection> {
+        Ok(build(&config.config, config.elem)?.untyped())
     }
 
     fn bytes(&self) -> u64 {
-        2 * self.problem.elements() * size_of::<T>() as u64
+        2 * self.problem.elements() * u64::from(self.elem.size_bytes())
     }
 
-    fn data(&self, device: &Device, set: u32) -> Result<[Buffer<T>; 2], Rejection> {
+    fn data(&self, device: &Device, set: u32) -> Result<[AnyBuffer; 2], Rejection> {
         let [input, output] =
             self.problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
-        let fill: Function<Fill<T>> = device.load(&data::fill::<T>(device.target())?)?;
-        let table = device.upload(&data::normal_table(0))?;
-        let x = data::filled(device, (&fill, &table), set, input as usize)?;
-        Ok([x, device.zeros(output as usize)?])
+        let x = data::normal(device, self.elem, set, input as usize)?;
+        Ok([x, AnyBuffer::zeros(device, self.elem, output as usize)?])
     }
 
-    fn clear(&self, [_, y]: &mut [Buffer<T>; 2], stream: &Stream) -> Result<(), Rejection> {
-        Ok(y.fill(not_a_number(), stream)?)
+    fn clear(&self, [_, y]: &mut [AnyBuffer; 2], stream: &Stream) -> Result<(), Rejection> {
+        Ok(y.fill(data::WRONG, stream)?)
     }
 
     fn launch(
         &self,
-        _: &TransposeConfig,
-        transpose: &Loaded<Transpose<T>>,
-        [x, y]: &mut [Buffer<T>; 2],
+        config: &Self::Config,
+        transpose: &Function<Untyped>,
+        [x, y]: &mut [AnyBuffer; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(transpose.with(options).launch(&self.problem, (x, y))?)
+        launch(transpose, options, |args| {
+            config.config.bind(&self.problem, x.as_ref(), y.as_mut(), args)
+        })
     }
 
-    fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
-        let device = x.device();
-        let kernel: Function<Compare<T>> = device.load(&compare(device.target())?)?;
-        let mut found = device.upload(&[0])?;
+    fn verify(&self, [x, y]: &mut [AnyBuffer; 2]) -> Result<(), Rejection> {
         let TransposeProblem { rows, columns, batch, .. } = self.problem;
-        let elements = self.problem.elements();
         let [x_pitch, y_pitch] = self.problem.pitches().map(|pitch| pitch as i64);
-        let strides = batch
-            .map(|mode| [mode.count.into(), mode.input_stride as i64, mode.output_stride as i64]);
-        let sizes = [i64::from(rows), i64::from(columns), elements as i64];
-        let args = ((&*x, x_pitch), (&*y, y_pitch), &mut found, sizes, strides);
-        kernel.launch(data::grid(elements as usize), args)?;
-        match found.to_vec()?[..] {
-            [0] => Ok(()),
-            _ => Err(Rejection::Wrong(format!("{} elements differ", found.to_vec()?[0]))),
+        let mut sizes = [rows.into(), columns.into(), x_pitch, y_pitch, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (mode, sizes) in batch.iter().zip(sizes[4..].chunks_mut(3)) {
+            let strides = [mode.input_stride, mode.output_stride].map(|stride| stride as i64);
+            sizes.copy_from_slice(&[mode.count.into(), strides[0], strides[1]]);
         }
-    }
-}
-
-/// The input and its transpose, each with its pitch; the difference counter; rows, columns and
-/// total elements; for each batch mode its count and its strides.
-type Compare<T> = ((Global<T>, i64), (Global<T>, i64), GlobalMut<u64>, [i64; 3], [[i64; 3]; 3]);
-
-/// Builds a kernel that counts the elements that differ from the input. NaN counts as different.
-fn compare<T: Element + Converted>(target: Target) -> Result<Kernel<Compare<T>>, BuildErrors> {
-    Kernel::<Compare<T>>::build("compare", target, |k, (x, y, found, sizes, batch)| {
-        let ((x, x_pitch), (y, y_pitch), [rows, columns, elements]) = (x, y, sizes);
-        let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
-        let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
-        k.for_(range(first, elements).step(threads), (), |k, i, ()| {
-            let (column, i) = (i % columns, i / columns);
+        let items = ("elements", self.problem.elements());
+        let (x, y) = ([x.as_ref()], y.as_ref());
+        Definition { x, y, list: None, sizes, items }.check(|k, at| {
+            let [rows, columns, x_pitch, y_pitch, ..] = at.sizes;
+            let (column, i) = (at.item % columns, at.item / columns);
             let (row, mut matrix) = (i % rows, i / rows);
-            let mut at = [row * x_pitch + column, column * y_pitch + row];
-            for [count, input, output] in batch {
-                let index = matrix % count;
-                at = [at[0] + index * input, at[1] + index * output];
-                matrix /= count;
+            let (mut from, mut to) = (row * x_pitch + column, column * y_pitch + row);
+            for mode in at.sizes[4..].chunks(3) {
+                let index = matrix % mode[0];
+                matrix /= mode[0];
+                from += index * mode[1];
+                to += index * mode[2];
             }
-            let (x, y) = (x.load(k, at[0]).cvt::<f32>(), y.load(k, at[1]).cvt::<f32>());
-            k.if_(!x.eq(y), |k| found.red().add(k, 0, 1));
-        });
-    })
+            at.x[0].load(k, from).cvt::<f32>().eq(at.y.load(k, to).cvt::<f32>())
+        })
+    }
 }

@@ -170,9 +170,9 @@ pub type FunctionOf<K> = <<K as Tunable>::Kernel as Loadable>::Function;
 /// assert_eq!(kernel.code(), kernel.ptx().text());
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-pub trait Loadable: Send + Sync {
+pub trait Loadable: Send + Sync + 'static {
     /// The kernel after loading.
-    type Function: Send + Sync;
+    type Function: Send + Sync + 'static;
 
     /// Returns the kernel's code, as PTX.
     fn code(&self) -> String;
@@ -187,7 +187,7 @@ pub trait Loadable: Send + Sync {
     fn compiler_log(function: &Self::Function) -> &str;
 }
 
-impl<P> Loadable for Kernel<P> {
+impl<P: 'static> Loadable for Kernel<P> {
     type Function = Function<P>;
 
     fn code(&self) -> String {
@@ -203,7 +203,7 @@ impl<P> Loadable for Kernel<P> {
     }
 }
 
-impl<K: ReadyKernel> Loadable for Built<K>
+impl<K: ReadyKernel + 'static> Loadable for Built<K>
 where
     Rejection: From<K::Error>,
 {

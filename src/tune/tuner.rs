@@ -3,23 +3,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use rayon::prelude::*;
-
-use super::record::driver;
-use super::rounds::interleave;
-use super::search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
-use super::store::{TuningKey, TuningStore, hash};
-use super::tunable::{FunctionOf, Loadable, Tunable};
-use super::workload::{Window, Workload};
+use super::engine::{
+    AnyKernel, AnyProblem, Build, Kernels, Problem, Recorded, Session, Slot, compare, search,
+};
+use super::search::{Effort, Rejection, SearchError, Tuned};
+use super::store::TuningStore;
+use super::tunable::{FunctionOf, Tunable};
+use super::workload::Workload;
+use crate::ir::Target;
 use crate::kernels::gemm::Regime;
-use crate::runtime::{Device, LaunchOptions, Stream};
-
-/// A built kernel and the hash of its code.
-type Built<K> = Result<(Arc<<K as Tunable>::Kernel>, String), Rejection>;
-
-type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
+use crate::runtime::Device;
 
 /// Tunes problems of one [`Tunable`] type on one device. It builds and loads each kernel once and
 /// reuses it for all problems. Use one if you tune several problems; it costs the memory of the
@@ -40,14 +35,13 @@ type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
 /// ```
 pub struct Tuner<K: Tunable> {
     device: Device,
-    built: HashMap<K::Config, Built<K>>,
-    loaded: HashMap<K::Config, Loaded<K>>,
+    slots: HashMap<K::Config, Arc<Slot>>,
 }
 
 impl<K: Tunable> Tuner<K> {
     /// Returns a tuner that has no kernels yet: it loads each one when a search first needs it.
     pub fn new(device: &Device) -> Tuner<K> {
-        Tuner { device: device.clone(), built: HashMap::new(), loaded: HashMap::new() }
+        Tuner { device: device.clone(), slots: HashMap::new() }
     }
 
     /// Returns the device on which the tuner measures.
@@ -59,54 +53,22 @@ impl<K: Tunable> Tuner<K> {
     /// failure is remembered, and rejects the configuration when it is measured. Call it before a
     /// long search.
     pub fn prepare(&mut self, configs: &[K::Config], done: &(dyn Fn() + Sync)) {
-        let device = &self.device;
-        let new: Vec<&K::Config> =
-            configs.iter().filter(|config| !self.built.contains_key(config)).collect();
-        let built: Vec<OnceLock<Built<K>>> = new.iter().map(|_| OnceLock::new()).collect();
-        in_parallel(new.len(), &|index| {
-            let _ = built[index].set(build::<K>(new[index], device));
-        });
-        let built = built.into_iter().map(OnceLock::into_inner);
-        self.built.extend(
-            new.into_iter().zip(built).filter_map(|(config, built)| Some((config.clone(), built?))),
-        );
-        let new: Vec<&K::Config> =
-            configs.iter().filter(|config| !self.loaded.contains_key(config)).collect();
-        let loaded: Vec<OnceLock<Loaded<K>>> = new.iter().map(|_| OnceLock::new()).collect();
-        let known = &self.built;
-        in_parallel(new.len(), &|index| {
-            let of = match known.get(new[index]) {
-                Some(Ok((kernel, _))) => kernel.load(device).map(Arc::new),
-                Some(Err(why)) => Err(why.clone()),
-                None => Err(Rejection::Failed("it was not built".to_owned())),
-            };
-            let _ = loaded[index].set(of);
-            done();
-        });
-        let loaded = loaded.into_iter().map(OnceLock::into_inner);
-        let loaded = new.into_iter().zip(loaded);
-        self.loaded.extend(loaded.filter_map(|(config, of)| Some((config.clone(), of?))));
+        let build = builder::<K>(configs, self.device.target());
+        self.kernels(configs, &build).prepare(configs.len(), done);
     }
 
     /// Returns what the compiler complained about in the loaded configurations: register spills,
     /// serialised `wgmma`, and warnings. Call it after [`prepare`](Tuner::prepare) to find
     /// candidates that are slow for such a reason.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
-        let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
-            let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);
-            let bad = |line: &&str| {
-                let spills = line.contains("spill") && !line.contains("0 bytes spill stores");
-                spills || line.contains("serializ") || line.contains("warning")
-            };
-            let lines: Vec<&str> = log.lines().filter(bad).collect();
-            (!lines.is_empty()).then(|| (config.clone(), lines.join("; ")))
-        };
-        let mut all: Vec<_> = self.loaded.iter().filter_map(said).collect();
+        let said =
+            |(config, slot): (&K::Config, &Arc<Slot>)| Some((config.clone(), slot.complaint()?));
+        let mut all: Vec<_> = self.slots.iter().filter_map(said).collect();
         all.sort_by_key(|(config, _)| config.to_string());
         all
     }
 
-    /// Returns the fastest configuration: from the store, or by a [`Search`] among the first ones
+    /// Returns the fastest configuration: from the store, or by a [`Search`](super::Search) among the first ones
     /// of [`Tunable::rank`].
     ///
     /// # Errors
@@ -144,15 +106,10 @@ impl<K: Tunable> Tuner<K> {
         order: &[K::Config],
         done: &dyn Fn(),
     ) -> Result<Tuned<K::Config>, SearchError> {
-        let key = TuningKey {
-            device: self.device.name().to_owned(),
-            driver: driver(&self.device),
-            problem: kernel.key(),
-            regime,
-        };
-        let (workload, windows, best) = (None, HashMap::new(), f64::INFINITY);
-        let mut run = Run { tuner: self, kernel, regime, workload, windows, best, done };
-        Search::new(store.clone(), key).effort(effort).run(order, &mut run)
+        let found = self.with(kernel, order, |kernels, problem| {
+            search(kernels, problem, store, effort, regime, done)
+        });
+        Ok(found?.of(order))
     }
 
     /// Returns a configuration's kernel, and builds and loads it if necessary. Use it to launch the
@@ -161,13 +118,10 @@ impl<K: Tunable> Tuner<K> {
     /// # Errors
     /// Returns why there is no kernel.
     pub fn function(&mut self, config: &K::Config) -> Result<Arc<FunctionOf<K>>, Rejection> {
-        if let Some(known) = self.loaded.get(config) {
-            return known.clone();
-        }
-        let loaded = self.built(config).clone();
-        let loaded = loaded.and_then(|(kernel, _)| Ok(Arc::new(kernel.load(&self.device)?)));
-        self.loaded.insert(config.clone(), loaded.clone());
-        loaded
+        let configs = std::slice::from_ref(config);
+        let build = builder::<K>(configs, self.device.target());
+        let function = self.kernels(configs, &build).function(0)?.function;
+        function.downcast().map_err(|_| Rejection::Failed("it is another kernel".to_owned()))
     }
 
     /// Times configurations in interleaved rounds, to compare a few of them precisely. Calls `done`
@@ -183,11 +137,9 @@ impl<K: Tunable> Tuner<K> {
         rounds: usize,
         done: &dyn Fn(),
     ) -> Result<Compared, Rejection> {
-        let mut work = Workload::new(&self.device, kernel)?;
-        let (windows, mut rejected) = self.windows(kernel, &mut work, regime, configs, &|| ());
-        let (times, failed) = work.rounds(windows, regime, rounds, done);
-        rejected.extend(failed);
-        Ok((times, rejected))
+        self.with(kernel, configs, |kernels, problem| {
+            compare(kernels, problem, regime, rounds, done)
+        })
     }
 
     /// Checks configurations and records a window for each. Returns them by name, and the reasons
@@ -200,151 +152,46 @@ impl<K: Tunable> Tuner<K> {
         configs: &[K::Config],
         done: &dyn Fn(),
     ) -> Recorded {
-        let (mut windows, mut rejected) = (Vec::new(), Vec::new());
-        for config in configs {
-            let window = kernel.check(config).and_then(|()| {
-                let function = self.function(config)?;
-                work.check(launcher(kernel, config, &function))?;
-                let seconds = work.probe(launcher(kernel, config, &function))?;
-                work.window(regime, seconds, launcher(kernel, config, &function))
-            });
-            match window {
-                Ok(window) => windows.push((config.to_string(), window)),
-                Err(why) => rejected.push((config.to_string(), why)),
-            }
-            done();
-        }
-        (windows, rejected)
+        let build = builder::<K>(configs, self.device.target());
+        let kernels = &self.kernels(configs, &build);
+        let problem = &mut Problem { kernel, configs, sets: &mut work.sets };
+        let all: Vec<usize> = (0..configs.len()).collect();
+        Session { kernels, problem, timer: &work.timer }.windows(&all, regime, done)
     }
 
-    fn built(&mut self, config: &K::Config) -> &Built<K> {
-        let device = &self.device;
-        self.built.entry(config.clone()).or_insert_with(|| build::<K>(config, device))
+    /// Runs `run` on a problem with some configurations, whose buffers `run` makes.
+    pub(super) fn with<R>(
+        &mut self,
+        kernel: &K,
+        configs: &[K::Config],
+        run: impl FnOnce(&Kernels<'_>, &mut dyn AnyProblem) -> R,
+    ) -> R {
+        let build = builder::<K>(configs, self.device.target());
+        run(&self.kernels(configs, &build), &mut Problem { kernel, configs, sets: &mut Vec::new() })
+    }
+
+    fn kernels<'b>(&mut self, configs: &[K::Config], build: Build<'b>) -> Kernels<'b> {
+        let slot = |config: &K::Config| Arc::clone(self.slots.entry(config.clone()).or_default());
+        let slots = configs.iter().map(slot).collect();
+        Kernels { device: self.device.clone(), slots, build }
     }
 }
 
-/// Runs `work` for all indices below `count` on the machine's threads. It is compiled once for all
-/// kernels.
-fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
-    (0..count).into_par_iter().for_each(work);
+/// Returns a closure that builds the kernel of the configuration with an index.
+fn builder<K: Tunable>(
+    configs: &[K::Config],
+    target: Target,
+) -> impl Fn(usize) -> Result<Box<dyn AnyKernel>, Rejection> + Sync {
+    move |which| Ok(Box::new(K::build(&configs[which], target)?))
 }
-
-/// Windows by name, and rejections by name.
-type Recorded = (Vec<(String, Window)>, Vec<(String, Rejection)>);
 
 /// The result of a comparison by a [`Tuner`]: the seconds per launch in each round, by
 /// configuration name; and the rejected configurations with their reasons.
 pub type Compared = (Vec<(String, Vec<f64>)>, Vec<(String, Rejection)>);
 
-impl<K: Tunable> Workload<'_, K> {
-    /// Times named windows in interleaved rounds.
-    pub(super) fn rounds(
-        &self,
-        windows: Vec<(String, Window)>,
-        regime: Regime,
-        rounds: usize,
-        done: &dyn Fn(),
-    ) -> Compared {
-        let times = interleave(windows.len(), rounds, 1, |which| {
-            let time = self.time(&windows[which].1, regime);
-            done();
-            time
-        });
-        let (mut kept, mut rejected) = (Vec::new(), Vec::new());
-        for ((name, _), times) in windows.into_iter().zip(times) {
-            match times {
-                Ok(seconds) => kept.push((name, seconds)),
-                Err(why) => rejected.push((name, why)),
-            }
-        }
-        (kept, rejected)
-    }
-}
-
 impl<K: Tunable> fmt::Debug for Tuner<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tuner({} kernels on {})", self.loaded.len(), self.device)
-    }
-}
-
-/// Builds a kernel and hashes its code.
-fn build<K: Tunable>(config: &K::Config, device: &Device) -> Built<K> {
-    let kernel = K::build(config, device.target())?;
-    let code = hash(&kernel.code());
-    Ok((Arc::new(kernel), code))
-}
-
-/// Returns a closure that launches the kernel on a set of buffers.
-pub(super) fn launcher<'f, K: Tunable>(
-    kernel: &'f K,
-    config: &'f K::Config,
-    function: &'f FunctionOf<K>,
-) -> impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection> + 'f {
-    move |stream, data| {
-        kernel.launch(config, function, data, LaunchOptions::default().stream(stream))
-    }
-}
-
-/// A kernel that is slower than the best by this factor gets no window; the probe's estimate is
-/// enough.
-const HOPELESS: f64 = 2.0;
-
-/// A problem on a device, measured for a [`Search`]. Its buffers are made when they are first
-/// needed.
-struct Run<'r, K: Tunable> {
-    tuner: &'r mut Tuner<K>,
-    kernel: &'r K,
-    regime: Regime,
-    workload: Option<Workload<'r, K>>,
-    windows: HashMap<(K::Config, Regime), Window>,
-    /// The shortest time so far, in seconds.
-    best: f64,
-    done: &'r dyn Fn(),
-}
-
-impl<K: Tunable> Measure<K::Config> for Run<'_, K> {
-    fn code(&mut self, config: &K::Config) -> Result<String, Rejection> {
-        self.kernel.check(config)?;
-        self.tuner.built(config).as_ref().map(|(_, code)| code.clone()).map_err(Clone::clone)
-    }
-
-    fn check(&mut self, config: &K::Config) -> Result<(), Rejection> {
-        (self.done)();
-        let function = self.tuner.function(config)?;
-        let work = match &mut self.workload {
-            Some(work) => work,
-            none => none.insert(Workload::new(&self.tuner.device, self.kernel)?),
-        };
-        work.check(launcher(self.kernel, config, &function))
-    }
-
-    fn time(&mut self, config: &K::Config) -> Result<f64, Rejection> {
-        self.time_in(self.regime, config)
-    }
-
-    fn time_quickly(&mut self, config: &K::Config) -> Result<f64, Rejection> {
-        self.time_in(self.regime.quick(), config)
-    }
-}
-
-impl<K: Tunable> Run<'_, K> {
-    fn time_in(&mut self, regime: Regime, config: &K::Config) -> Result<f64, Rejection> {
-        let function = self.tuner.function(config)?;
-        let Some(work) = &mut self.workload else {
-            return Err(Rejection::Failed("it was not checked".to_owned()));
-        };
-        let key = (config.clone(), regime);
-        if let Some(window) = self.windows.get(&key) {
-            return work.time(window, regime);
-        }
-        let seconds = work.probe(launcher(self.kernel, config, &function))?;
-        if seconds > HOPELESS * self.best {
-            return Ok(seconds);
-        }
-        let window = work.window(regime, seconds, launcher(self.kernel, config, &function))?;
-        let seconds = work.time(&window, regime)?;
-        self.windows.insert(key, window);
-        self.best = self.best.min(seconds);
-        Ok(seconds)
+        let loaded = self.slots.values().filter(|slot| slot.is_loaded()).count();
+        write!(f, "Tuner({loaded} kernels on {})", self.device)
     }
 }

@@ -5,8 +5,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use super::engine::{Problem, fill};
+use super::rounds::interleave;
 use super::search::Rejection;
 use super::tunable::Tunable;
+use super::tuner::Compared;
 use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, Graph, RuntimeError, Stream};
 
@@ -15,13 +18,13 @@ use crate::runtime::{Device, Graph, RuntimeError, Stream};
 /// kernels on a problem yourself; a [`Tuner`](super::Tuner) makes its own.
 ///
 /// ```
-/// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
+/// use tilewright::runtime::{AnyBuffer, Device, LaunchOptions, Stream};
 /// use tilewright::tune::{MemoryTunable, Regime, Tunable, Tuner, Workload};
 ///
 /// let (device, copy) = (Device::sim()?, MemoryTunable::new(40_000, false));
 /// let config = copy.space(&device)[0];
 /// let function = Tuner::<MemoryTunable>::new(&device).function(&config)?;
-/// let launch = |stream: &Stream, data: &mut [Buffer<f32>; 2]| {
+/// let launch = |stream: &Stream, data: &mut [AnyBuffer; 2]| {
 ///     copy.launch(&config, &function, data, LaunchOptions::default().stream(stream))
 /// };
 /// let mut work = Workload::new(&device, &copy)?;
@@ -33,14 +36,14 @@ use crate::runtime::{Device, Graph, RuntimeError, Stream};
 /// ```
 pub struct Workload<'k, K: Tunable> {
     kernel: &'k K,
-    timer: Timer,
-    sets: Vec<K::Data>,
+    pub(super) timer: Timer,
+    pub(super) sets: Vec<K::Data>,
 }
 
 /// Launches and times on a stream, whatever the kernel is.
-struct Timer {
+pub(super) struct Timer {
     device: Device,
-    stream: Stream,
+    pub(super) stream: Stream,
     /// When the last window ended, if it was a long one.
     worked_until: Cell<Option<Instant>>,
 }
@@ -91,11 +94,9 @@ impl<'k, K: Tunable> Workload<'k, K> {
     /// # Errors
     /// Returns the error of [`Tunable::data`], for example if memory runs out.
     pub fn new(device: &Device, kernel: &'k K) -> Result<Workload<'k, K>, Rejection> {
-        let sets = sets_of(device, kernel.bytes());
-        let sets = (0..sets).map(|set| kernel.data(device, set)).collect::<Result<Vec<_>, _>>()?;
-        device.synchronize()?;
-        let (stream, worked_until) = (device.stream()?, Cell::new(None));
-        Ok(Workload { kernel, timer: Timer { device: device.clone(), stream, worked_until }, sets })
+        let mut sets = Vec::new();
+        let timer = fill(device, &mut Problem { kernel, configs: &[], sets: &mut sets })?;
+        Ok(Workload { kernel, timer, sets })
     }
 
     /// Returns how many sets of buffers there are. It is 1 if one set is larger than twice the L2
@@ -160,15 +161,21 @@ impl<'k, K: Tunable> Workload<'k, K> {
 }
 
 /// Returns how many sets of buffers a kernel that moves `bytes` gets: enough for two L2 caches.
-fn sets_of(device: &Device, bytes: u64) -> u32 {
+pub(super) fn sets_of(device: &Device, bytes: u64) -> u32 {
     let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
     let sets = (2 * l2).div_ceil(bytes.max(1)).clamp(1, MOST_SETS) as u32;
     if device.is_sim() { 1 } else { sets }
 }
 
 impl Timer {
+    /// Returns a timer with a stream of its own.
+    pub(super) fn new(device: &Device) -> Result<Timer, Rejection> {
+        let (stream, worked_until) = (device.stream()?, Cell::new(None));
+        Ok(Timer { device: device.clone(), stream, worked_until })
+    }
+
     /// See [`Workload::probe`].
-    fn probe(&self, count: usize, launch: LaunchOn<'_>) -> Result<f64, Rejection> {
+    pub(super) fn probe(&self, count: usize, launch: LaunchOn<'_>) -> Result<f64, Rejection> {
         const PROBES: usize = 6;
         for set in 0..count.min(2) {
             launch(&self.stream, set)?;
@@ -184,7 +191,7 @@ impl Timer {
     }
 
     /// See [`Workload::window`].
-    fn window(
+    pub(super) fn window(
         &self,
         count: usize,
         regime: Regime,
@@ -207,7 +214,7 @@ impl Timer {
     }
 
     /// See [`Workload::time`].
-    fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
+    pub(super) fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
         self.stream.synchronize()?;
         if regime.rest() > Duration::ZERO {
             std::thread::sleep(regime.rest());
@@ -225,6 +232,29 @@ impl Timer {
         let elapsed = self.run(window)?;
         self.worked_until.set((regime == Regime::Steady).then(Instant::now));
         Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
+    }
+
+    /// Times named windows in interleaved rounds.
+    pub(super) fn rounds(
+        &self,
+        windows: Vec<(String, Window)>,
+        regime: Regime,
+        rounds: usize,
+        done: &dyn Fn(),
+    ) -> Compared {
+        let times = interleave(windows.len(), rounds, 1, |which| {
+            let time = self.time(&windows[which].1, regime);
+            done();
+            time
+        });
+        let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+        for ((name, _), times) in windows.into_iter().zip(times) {
+            match times {
+                Ok(seconds) => kept.push((name, seconds)),
+                Err(why) => rejected.push((name, why)),
+            }
+        }
+        (kept, rejected)
     }
 
     /// Returns whether the device has been idle for a while, or ran only short windows.

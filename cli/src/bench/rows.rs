@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use tilewright::ir::{bf16, f16};
+use tilewright::ir::types::Scalar;
 use tilewright::kernels::gather::GatherSide;
 use tilewright::kernels::norm::NormKind;
 use tilewright::kernels::permute::PermuteProblem;
@@ -12,11 +12,11 @@ use tilewright::kernels::reduce::{AxisProblem, RowReduceOp, TopKConfig};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::transpose::TransposeProblem;
 use tilewright::layout::{Layout, layout};
-use tilewright::runtime::DeviceChoice;
+use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{
-    AxisReduceTunable, BenchConfigs, BenchOptions, ElementwiseTunable, GatherTunable, NormTunable,
-    PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable, TopKTunable, TransposeTunable,
-    Tunable, bench_on,
+    AxisReduceTunable, BenchConfigs, BenchOptions, BenchProgress, ElementwiseTunable,
+    GatherTunable, NormTunable, PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable,
+    TopKTunable, TransposeTunable, Tunable, bench_on,
 };
 
 use super::super::progress::Meter;
@@ -201,31 +201,22 @@ const POINTWISE: &[(u32, u32)] = &[(8192, 1024), (8192, 8192), (32_768, 8192), (
 const SIMULATED: &[(u32, u32)] = &[(16, 256), (16, 255)];
 const TRANSPOSED: &[(u32, u32)] = &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)];
 
-/// Evaluates `$run` with `$T` as the element type that the options name.
-macro_rules! with_dtype {
-    ($dtype:expr, $T:ident => $run:expr) => {
-        match $dtype {
-            Dtype::Bf16 => {
-                type $T = bf16;
-                $run
-            }
-            Dtype::F16 => {
-                type $T = f16;
-                $run
-            }
-            Dtype::F32 => {
-                type $T = f32;
-                $run
-            }
+impl Rows {
+    /// Returns the element type.
+    fn elem(&self) -> Scalar {
+        match self.dtype {
+            Dtype::Bf16 => Scalar::Bf16,
+            Dtype::F16 => Scalar::F16,
+            Dtype::F32 => Scalar::F32,
         }
-    };
+    }
 }
 
 pub(super) fn softmax(SoftmaxOptions { rows, log }: &SoftmaxOptions) -> Result<(), Failure> {
-    with_dtype!(rows.dtype, T => run(rows, ROWS, |[m, n]| {
-        let softmax = SoftmaxTunable::<T>::new(RowProblem::new(m, n));
+    run(rows, ROWS, |[m, n]| {
+        let softmax = SoftmaxTunable::new(rows.elem(), RowProblem::new(m, n));
         Ok(if *log { softmax.log() } else { softmax })
-    }))
+    })
 }
 
 pub(super) fn norm(NormOptions { rows, kind, residual }: &NormOptions) -> Result<(), Failure> {
@@ -233,65 +224,60 @@ pub(super) fn norm(NormOptions { rows, kind, residual }: &NormOptions) -> Result
         Kind::Rms => NormKind::Rms,
         Kind::Layer => NormKind::Layer,
     };
-    with_dtype!(rows.dtype, T => run(rows, ROWS, |[m, n]| {
-        let norm = NormTunable::<T>::new(kind, RowProblem::new(m, n));
+    run(rows, ROWS, |[m, n]| {
+        let norm = NormTunable::new(kind, rows.elem(), RowProblem::new(m, n));
         Ok(if *residual { norm.residual() } else { norm })
-    }))
+    })
 }
 
 pub(super) fn reduce(options: &ReduceOptions) -> Result<(), Failure> {
     let ReduceOptions { rows, op, axis, top } = options;
-    let along = |[len, inner]: [u32; 2]| AxisProblem { outer: 1, len, inner };
-    with_dtype!(rows.dtype, T => match (top, axis, op) {
-        (Some(count), ..) => {
-            run(rows, REDUCED, |[m, n]| Ok(TopKTunable::<T>::new(*count, RowProblem::new(m, n))))
-        }
-        (None, 0, RowReduceOp::ArgMax) => {
-            run(rows, REDUCED, |sizes| Ok(AxisReduceTunable::<T, i32>::new(*op, along(sizes))))
-        }
-        (None, 0, _) => run(rows, REDUCED, |sizes| Ok(AxisReduceTunable::<T>::new(*op, along(sizes)))),
-        (None, _, RowReduceOp::ArgMax) => run(rows, REDUCED, |[m, n]| {
-            Ok(RowReduceTunable::<T, i32>::new(*op, RowProblem::new(m, n)))
+    match (top, axis) {
+        (Some(count), _) => run(rows, REDUCED, |[m, n]| {
+            Ok(TopKTunable::new(*count, rows.elem(), RowProblem::new(m, n)))
         }),
-        (None, ..) => {
-            run(rows, REDUCED, |[m, n]| Ok(RowReduceTunable::<T>::new(*op, RowProblem::new(m, n))))
-        }
-    })
+        (None, 0) => run(rows, REDUCED, |[len, inner]| {
+            let problem = AxisProblem { outer: 1, len, inner };
+            Ok(AxisReduceTunable::new(*op, rows.elem(), problem))
+        }),
+        (None, _) => run(rows, REDUCED, |[m, n]| {
+            Ok(RowReduceTunable::new(*op, rows.elem(), RowProblem::new(m, n)))
+        }),
+    }
 }
 
 pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
     let PermuteOptions { rows, heads, order } = options;
-    with_dtype!(rows.dtype, T => run(rows, PERMUTED, |[m, n]| {
+    run(rows, PERMUTED, |[m, n]| {
         if !m.is_multiple_of(*heads) {
             return Err(Failure::input(format!(
                 "{m} rows are not a multiple of {heads} heads: set another count with `--heads`"
             )));
         }
         let permuted = PermuteProblem::new(&[m / heads, *heads, n], order);
-        Ok(PermuteTunable::<T>::new(permuted.map_err(Failure::input)?))
-    }))
+        Ok(PermuteTunable::new(rows.elem(), permuted.map_err(Failure::input)?))
+    })
 }
 
 pub(super) fn gather(GatherOptions { rows, scatter }: &GatherOptions) -> Result<(), Failure> {
     let side = if *scatter { GatherSide::Output } else { GatherSide::Input };
-    with_dtype!(rows.dtype, T => run(rows, GATHERED, |[m, n]| {
-        Ok(GatherTunable::<T>::new(side, RowProblem::new(m, n)))
-    }))
+    run(rows, GATHERED, |[m, n]| Ok(GatherTunable::new(side, rows.elem(), RowProblem::new(m, n))))
 }
 
 pub(super) fn elementwise(options: &ElementwiseOptions) -> Result<(), Failure> {
     let ElementwiseOptions { rows, op } = options;
-    let matrix = |[m, n]: [u32; 2]| Layout::row_major((i64::from(m), i64::from(n)));
-    with_dtype!(rows.dtype, T => match op {
+    let (elem, matrix) =
+        (rows.elem(), |[m, n]: [u32; 2]| Layout::row_major((i64::from(m), i64::from(n))));
+    match op {
         Pointwise::Gelu => run(rows, POINTWISE, |sizes| {
             let y = matrix(sizes);
             let inputs = [(&y).into()];
-            Ok(ElementwiseTunable::<T, T, 1, _>::new("gelu", &y, inputs, |_, [x]| x.gelu_tanh_fast()))
+            Ok(ElementwiseTunable::new("gelu", elem, &y, inputs, |_, [x]| x.gelu_tanh_fast()))
         }),
         Pointwise::Swiglu => run(rows, POINTWISE, |sizes| {
             let y = matrix(sizes);
             let inputs = [&y, &y].map(Into::into);
-            Ok(ElementwiseTunable::<T, T, 2, _>::new("swiglu", &y, inputs, |_, [gate, linear]| {
+            Ok(ElementwiseTunable::new("swiglu", elem, &y, inputs, |_, [gate, linear]| {
                 gate.silu_fast() * linear
             }))
         }),
@@ -299,17 +285,17 @@ pub(super) fn elementwise(options: &ElementwiseOptions) -> Result<(), Failure> {
             let (y, [m, n]) = (matrix(sizes), sizes.map(i64::from));
             let of_columns = layout!((m, n):(0, 1));
             let inputs = [&y, &of_columns, &of_columns].map(Into::into);
-            Ok(ElementwiseTunable::<T, T, 3, _>::new("affine", &y, inputs, |_, [x, scale, bias]| {
+            Ok(ElementwiseTunable::new("affine", elem, &y, inputs, |_, [x, scale, bias]| {
                 x.fma(scale, bias)
             }))
         }),
-    })
+    }
 }
 
 pub(super) fn transpose(rows: &Rows) -> Result<(), Failure> {
-    with_dtype!(rows.dtype, T => run(rows, TRANSPOSED, |[m, n]| {
-        Ok(TransposeTunable::<T>::new(TransposeProblem::new(m, n)))
-    }))
+    run(rows, TRANSPOSED, |[m, n]| {
+        Ok(TransposeTunable::new(rows.elem(), TransposeProblem::new(m, n)))
+    })
 }
 
 /// Measures the kernels for the sizes in the options, or for the default ones.
@@ -318,36 +304,45 @@ fn run<K: Tunable>(
     sizes: &[(u32, u32)],
     kernel: impl Fn([u32; 2]) -> Result<K, Failure>,
 ) -> Result<(), Failure> {
-    let Rows { device: choice, regime, rounds, json, svg, .. } = options;
     let meter = Meter::new();
-    let device = meter.open(*choice).map_err(Failure::input)?;
-    if device.is_sim() && *choice != DeviceChoice::Sim {
-        return Err(Failure::input(
-            "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
-        ));
-    }
-    let named = options.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]);
-    let mut shapes: Vec<[u32; 2]> = named.collect();
-    if shapes.is_empty() {
-        let sizes = if device.is_sim() { SIMULATED } else { sizes };
-        shapes = sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect();
-    }
-    let kernels = shapes.into_iter().map(kernel).collect::<Result<Vec<K>, Failure>>()?;
-    let options = BenchOptions {
-        device: *choice,
-        regime: *regime,
-        rounds: *rounds as usize,
-        configs: match options.configs {
-            Candidates::Default => BenchConfigs::Default,
-            Candidates::All => BenchConfigs::All,
-            Candidates::Tuned => BenchConfigs::Tuned,
-        },
-        json: json.clone(),
-        svg: svg.clone(),
-        ..BenchOptions::default()
-    };
-    let report = bench_on(&device, &kernels, &options, &|progress| meter.bench(progress));
+    let device = meter.open(options.device).map_err(Failure::input)?;
+    let shapes = options.shapes(&device, sizes)?.into_iter();
+    let kernels = shapes.map(kernel).collect::<Result<Vec<K>, Failure>>()?;
+    let hear = |progress: &BenchProgress<'_>| meter.bench(progress);
+    let report = bench_on(&device, &kernels, &options.bench(), &hear);
     let report = report.map_err(Failure::run)?;
     meter.clear();
     print(&report.to_string())
+}
+
+impl Rows {
+    /// Returns the sizes to measure: those in the options, or the default ones.
+    fn shapes(&self, device: &Device, sizes: &[(u32, u32)]) -> Result<Vec<[u32; 2]>, Failure> {
+        if device.is_sim() && self.device != DeviceChoice::Sim {
+            return Err(Failure::input(
+                "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
+            ));
+        }
+        if !self.shapes.is_empty() {
+            return Ok(self.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]).collect());
+        }
+        let sizes = if device.is_sim() { SIMULATED } else { sizes };
+        Ok(sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect())
+    }
+
+    fn bench(&self) -> BenchOptions {
+        BenchOptions {
+            device: self.device,
+            regime: self.regime,
+            rounds: self.rounds as usize,
+            configs: match self.configs {
+                Candidates::Default => BenchConfigs::Default,
+                Candidates::All => BenchConfigs::All,
+                Candidates::Tuned => BenchConfigs::Tuned,
+            },
+            json: self.json.clone(),
+            svg: self.svg.clone(),
+            ..BenchOptions::default()
+        }
+    }
 }

@@ -15,6 +15,8 @@ mod sm90;
 use std::marker::PhantomData;
 
 use crate::ir::builder::{VectorElement, with_roles};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, Untyped};
 
 pub use config::{AttentionConfig, AttentionSchedule, SoftmaxOverlap};
 pub use error::AttentionError;
@@ -75,14 +77,23 @@ impl<T: VectorElement<2>> Attention<T> {
     /// Those of [`AttentionConfig::check`], and [`AttentionError::Element`] if `T` is neither `f16`
     /// nor `bf16`.
     pub fn new(config: AttentionConfig) -> Result<Built<Self>, AttentionError> {
-        let (plan, kernel) = with_roles(&[T::SCALAR], || match config.schedule {
-            AttentionSchedule::WarpSpecialized => {
-                let plan = Box::new(Plan::new(&config)?);
-                let kernel = plan.build()?;
-                Ok::<_, AttentionError>((Some(plan), kernel))
-            }
-            AttentionSchedule::Multistage { warps } => Ok((None, sm80::build(&config, warps)?)),
-        })?;
+        let (plan, kernel) = build(&config, T::SCALAR)?;
         Ok(Built::new(Attention { config, plan, elem: PhantomData }, kernel))
     }
+}
+
+/// Builds the kernel for elements of this type.
+#[cfg_attr(not(feature = "tune"), inline)]
+fn build(
+    config: &AttentionConfig,
+    elem: Scalar,
+) -> Result<(Option<Box<Plan>>, Kernel<Untyped>), AttentionError> {
+    with_roles(&[elem], || match config.schedule {
+        AttentionSchedule::WarpSpecialized => {
+            let plan = Box::new(Plan::new(config)?);
+            let kernel = plan.build()?;
+            Ok((Some(plan), kernel))
+        }
+        AttentionSchedule::Multistage { warps } => Ok((None, sm80::build(config, warps)?)),
+    })
 }

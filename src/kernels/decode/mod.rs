@@ -13,6 +13,8 @@ mod tiles;
 use std::marker::PhantomData;
 
 use crate::ir::builder::{VectorElement, with_roles};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, Untyped};
 
 use super::ready::Built;
 pub use config::DecodeConfig;
@@ -78,7 +80,12 @@ impl<T: VectorElement<2>> Decode<T> {
     /// Those of [`DecodeConfig::check`], and [`DecodeError::Element`] if `T` is neither `f16` nor
     /// `bf16`.
     pub fn new(config: DecodeConfig) -> Result<Built<Self>, DecodeError> {
-        let kernel = with_roles(&[T::SCALAR], || Tiles::new(&config)?.build())?;
-        Ok(Built::new(Decode { config, elem: PhantomData }, kernel.untyped()))
+        Ok(Built::new(Decode { config, elem: PhantomData }, build(&config, T::SCALAR)?))
     }
+}
+
+/// Builds the kernel for elements of this type.
+#[cfg_attr(not(feature = "tune"), inline)]
+fn build(config: &DecodeConfig, elem: Scalar) -> Result<Kernel<Untyped>, DecodeError> {
+    Ok(with_roles(&[elem], || Tiles::new(config)?.build())?.untyped())
 }

@@ -1,20 +1,21 @@
 //! Elementwise kernels: a closure computes each output element from the input elements at the same
 //! coordinate.
 
+mod plan;
 mod source;
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
+use crate::ir::{Body, Global, GlobalMut, Kernel, Target, Untyped, Val};
 use crate::layout::{ComposedLayout, Layout};
-use crate::runtime::{Buffer, Function, Grid};
+use crate::runtime::{Buffer, Function};
 use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::ready::{Built, Launch, ReadyKernel};
-use super::rows::{Input, Output, RowConfig, RowError, check_aligned, check_len, with_elements};
-use source::{Source, offsets_to_coordinates};
+use super::rows::RowError;
+pub(crate) use plan::{Named, Plan};
 
 /// What decides the generated code of an [`Elementwise`] kernel, besides its closure.
 /// [`new`](ElementwiseConfig::new) chooses it for a number of inputs; set fields yourself if you
@@ -100,21 +101,8 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 /// ```
 #[derive(Debug)]
 pub struct Elementwise<T, D, const N: usize> {
-    config: ElementwiseConfig,
-    tile: RowTile,
-    /// Element counts of the inputs and of the output, if layouts determine them.
-    lens: Option<([u64; N], u64)>,
+    plan: Plan<N>,
     types: PhantomData<fn(T) -> D>,
-}
-
-/// The function of the elements at one coordinate.
-trait Compute<const N: usize>:
-    for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
-{
-}
-impl<F, const N: usize> Compute<N> for F where
-    F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
-{
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<T, D, N> {
@@ -128,10 +116,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         name: &str,
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
     ) -> Result<Built<Self>, RowError> {
-        let tile = config.tile(RowAccess::Ragged);
-        Self::check(&config, &tile)?;
-        let kernel = with_elements(T::SCALAR, D::SCALAR, || build(&config, &tile, name, None, &f))?;
-        Ok(Built::new(Elementwise { config, tile, lens: None, types: PhantomData }, kernel))
+        Ok(Self::of(Plan::build(config, Self::named(name), &f)?))
     }
 
     /// Builds a kernel called `name` that computes `y[L(c)] = f(x0[L0(c)], x1[L1(c)], ..)` for all
@@ -173,30 +158,15 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         inputs: [ComposedLayout; N],
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
     ) -> Result<Built<Self>, RowError> {
-        let (coordinates, len) = offsets_to_coordinates(output)?;
-        let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
-        let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();
-        let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
-        let has_runs = sources.iter().all(|source| source.has_runs(vector));
-        let tile = config.tile(match len % vector.unsigned_abs() {
-            0 if has_vectors => RowAccess::Aligned,
-            _ if has_runs && len >= vector.unsigned_abs() => RowAccess::Ragged,
-            _ => RowAccess::Elements,
-        });
-        Self::check(&config, &tile)?;
-        let mut lens = [0; N];
-        lens.iter_mut().zip(&sources).for_each(|(len, source)| *len = source.len);
-        let build = || build(&config, &tile, name, Some((&sources, len)), &f);
-        let kernel = with_elements(T::SCALAR, D::SCALAR, build)?;
-        let lens = Some((lens, len));
-        Ok(Built::new(Elementwise { config, tile, lens, types: PhantomData }, kernel))
+        Ok(Self::of(Plan::with_layouts(config, Self::named(name), output, &inputs, &f)?))
     }
 
-    fn check(config: &ElementwiseConfig, tile: &RowTile) -> Result<(), RowError> {
-        RowConfig { target: config.target, tile: *tile }.check()?;
-        RowConfig::check_element("an input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, true)
+    fn named(name: &str) -> Named<'_> {
+        Named { name, input: T::SCALAR, output: D::SCALAR }
+    }
+
+    fn of((kernel, plan): (Kernel<Untyped>, Plan<N>)) -> Built<Self> {
+        Built::new(Elementwise { plan, types: PhantomData }, kernel.with_signature())
     }
 }
 
@@ -211,7 +181,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ReadyKernel
     type Error = RowError;
 
     fn config(&self) -> &ElementwiseConfig {
-        &self.config
+        &self.plan.config
     }
 
     fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
@@ -227,56 +197,6 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ReadyKernel
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let tile = &self.tile;
-        let (lens, len) = self.lens.unwrap_or(([y.len() as u64; N], y.len() as u64));
-        for (x, len) in x.into_iter().zip(lens) {
-            check_len("an input", x.len(), len)?;
-            check_aligned("an input", tile, x.is_aligned_to(16))?;
-        }
-        check_len("the output", y.len(), len)?;
-        check_aligned("the output", tile, y.is_aligned_to(16))?;
-        let blocks = len.div_ceil(tile.capacity(T::scalar()).into());
-        let blocks = i32::try_from(blocks).ok().filter(|_| len < 1 << 40);
-        let blocks = blocks.ok_or(RowError::TooLarge { operand: "the output" })?;
-        if blocks == 0 {
-            return Ok(());
-        }
-        let grid = Grid::new([blocks as u32, 1, 1], [tile.threads, 1, 1]);
-        Ok(launch.start(grid, (x, y, len as i64))?)
+        launch.start_bound(|args| self.plan.bind(x.map(Into::into), y.into(), args))
     }
-}
-
-/// A block treats its elements as one row, in which all vectors are whole except at the end of the
-/// buffers. Without sources, inputs are stored like the output.
-fn build<const N: usize>(
-    config: &ElementwiseConfig,
-    tile: &RowTile,
-    name: &str,
-    sources: Option<(&[Source], u64)>,
-    f: &dyn Compute<N>,
-) -> Result<Kernel<Params<Input, Output, N>>, BuildErrors> {
-    let block = i64::from(tile.capacity(Input::scalar()));
-    Kernel::<Params<Input, Output, N>>::build_with(
-        tile.options(),
-        name,
-        config.target,
-        |k, (x, y, len)| {
-            let start = k.block_idx().x.cvt::<i64>() * block;
-            let part = tile.part::<Input>(k, start, (len - start).min(block).cvt::<i32>());
-            let mut inputs = Vec::new();
-            for (number, x) in x.into_iter().enumerate() {
-                inputs.push(match sources.map(|(sources, all)| (&sources[number], all)) {
-                    Some((source, all)) if !source.is_same(all) => {
-                        source.load_part(k, x, (&part, start, len), tile)
-                    }
-                    _ => part.load(k, x.offset(start), 0.0),
-                });
-            }
-            let elements = inputs.first().map_or(0, Vec::len);
-            let results: Vec<_> = (0..elements)
-                .map(|i| f(k, std::array::from_fn(|input| inputs[input][i])))
-                .collect();
-            part.store(k, y.offset(start), results);
-        },
-    )
 }

@@ -6,13 +6,15 @@ use std::marker::PhantomData;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
-use crate::runtime::{Buffer, Function};
+use crate::ir::{
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range,
+};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
 use crate::tensor::rows::RowAccess;
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
-    Input, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    Input, RowConfig, RowError, RowProblem, check_len, check_matrix, own_row, row_grid,
     with_elements,
 };
 
@@ -139,9 +141,7 @@ impl<T: Converted> RowGather<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Built<Self>, RowError> {
-        config.rows.check_copy()?;
-        RowConfig::check_element("the input", T::SCALAR, true)?;
-        let kernel = with_elements(T::SCALAR, T::SCALAR, || build(&config))?;
+        let kernel = config.build(T::SCALAR)?.with_signature();
         Ok(Built::new(RowGather { config, elem: PhantomData }, kernel))
     }
 }
@@ -172,27 +172,62 @@ impl<T: Converted> ReadyKernel for RowGather<T> {
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
         let RowGatherArgs { index, limit, x, y } = args;
-        let tile = &self.config.rows.tile_of_copy();
+        let rows = ListedRows { index, limit };
+        launch.start_bound(|args| self.config.bind(problem, rows, x.into(), y.into(), args))
+    }
+}
+
+/// The list of a launch, and how many rows the indexed side has.
+pub(crate) struct ListedRows<'h> {
+    pub(crate) index: &'h Buffer<i32>,
+    pub(crate) limit: u32,
+}
+
+impl RowGatherConfig {
+    /// Builds the kernel for elements of this type.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        self.rows.check_copy()?;
+        RowConfig::check_element("the input", elem, true)?;
+        Ok(with_elements(elem, elem, || build(self))?)
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &RowProblem,
+        ListedRows { index, limit }: ListedRows<'h>,
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let tile = &self.rows.tile_of_copy();
         // Each matrix is checked with its own row count.
         let numbered = RowProblem { rows: limit, ..*problem };
-        let [x_pitch, y_pitch] = problem.check(tile, T::scalar(), 1 << 30)?;
-        numbered.check(tile, T::scalar(), 1 << 30)?;
+        let [x_pitch, y_pitch] = problem.check(tile, x.scalar(), 1 << 30)?;
+        numbered.check(tile, x.scalar(), 1 << 30)?;
         let limit = i32::try_from(limit).map_err(|_| RowError::Rows { rows: limit })?;
-        let [input, output] = match self.config.side {
+        let [input, output] = match self.side {
             GatherSide::Input => [&numbered, problem],
             GatherSide::Output => [problem, &numbered],
         };
         check_len("the list", index.len(), problem.rows.into())?;
-        check_len("the input", x.len(), input.len(x_pitch))?;
-        check_len("the output", y.len(), output.len(y_pitch))?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
-        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        check_matrix("the input", tile, x, input.len(x_pitch))?;
+        check_matrix("the output", tile, y.as_ref(), output.len(y_pitch))?;
         if problem.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
-        let args = ((x, x_pitch as i64), (y, y_pitch as i64), index, limit, sizes);
-        Ok(launch.start(row_grid(tile, problem.rows), args)?)
+        // In the order of `Params`.
+        args.buffer(x);
+        args.scalars([x_pitch as i64]);
+        args.buffer_mut(y);
+        args.scalars([y_pitch as i64]);
+        args.buffer(index.into());
+        args.scalars([limit]);
+        args.scalars([problem.rows, problem.columns].map(|size| size as i32));
+        Ok(Some(row_grid(tile, problem.rows)))
     }
 }
 

@@ -10,13 +10,13 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, Val,
 };
-use crate::runtime::Function;
+use crate::runtime::{ArgList, BufferMut, BufferRef, Function, Grid};
 use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
-    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
-    with_elements,
+    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, check_matrix,
+    own_row, row_grid, with_elements,
 };
 pub use args::NormArgs;
 
@@ -153,10 +153,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     /// type.
     #[inline]
     pub fn new(config: NormConfig) -> Result<Built<Self>, RowError> {
-        config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, true)?;
-        let kernel = build(&config, T::SCALAR, D::SCALAR)?;
+        let kernel = config.build(T::SCALAR, D::SCALAR)?;
         Ok(Built::new(Norm { config, types: PhantomData }, kernel))
     }
 }
@@ -188,26 +185,61 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKern
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
         let NormArgs { x, y, residual, weight, bias, epsilon, scale } = args;
-        let config = &self.config;
+        let (x, y) = (x.into(), y.into());
+        let [weight, bias] = [weight, bias].map(|operand| operand.map(Into::into));
+        let args =
+            BoundArgs { x, y, residual: residual.map(Into::into), weight, bias, epsilon, scale };
+        launch.start_bound(|list| self.config.bind(problem, args, list))
+    }
+}
+
+/// As [`NormArgs`], without the Rust types of the elements.
+pub(crate) struct BoundArgs<'h> {
+    pub(crate) x: BufferRef<'h>,
+    pub(crate) y: BufferMut<'h>,
+    pub(crate) residual: Option<BufferMut<'h>>,
+    pub(crate) weight: Option<BufferRef<'h>>,
+    pub(crate) bias: Option<BufferRef<'h>>,
+    pub(crate) epsilon: f32,
+    pub(crate) scale: f32,
+}
+
+impl NormConfig {
+    /// Builds the kernel for elements of these types.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        self.rows.check()?;
+        RowConfig::check_element("the input", input, false)?;
+        RowConfig::check_element("the output", output, true)?;
+        Ok(build(self, input, output)?)
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &RowProblem,
+        args: BoundArgs<'h>,
+        list: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let BoundArgs { x, y, residual, weight, bias, epsilon, scale } = args;
         let operands = [
-            ("a residual", config.residual, residual.is_some()),
-            ("a weight", config.weight, weight.is_some()),
-            ("a bias", config.bias, bias.is_some()),
+            ("a residual", self.residual, residual.is_some()),
+            ("a weight", self.weight, weight.is_some()),
+            ("a bias", self.bias, bias.is_some()),
         ];
         for (operand, needed, given) in operands {
             if needed != given {
                 return Err(RowError::Operand { operand, needed });
             }
         }
-        let tile = &config.rows.tile;
-        let [pitch, y_pitch] = config.rows.check_problem(T::scalar(), problem)?;
-        check_len("the input", x.len(), problem.len(pitch))?;
-        check_len("the output", y.len(), problem.len(y_pitch))?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
-        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        let tile = &self.rows.tile;
+        let [pitch, y_pitch] = self.rows.check_problem(x.scalar(), problem)?;
+        check_matrix("the input", tile, x, problem.len(pitch))?;
+        check_matrix("the output", tile, y.as_ref(), problem.len(y_pitch))?;
         if let Some(residual) = &residual {
-            check_len("the residual", residual.len(), problem.len(pitch))?;
-            check_aligned("the residual", tile, residual.is_aligned_to(16))?;
+            check_matrix("the residual", tile, residual.as_ref(), problem.len(pitch))?;
         }
         for (operand, buffer) in [("the weight", weight), ("the bias", bias)] {
             let Some(buffer) = buffer else { continue };
@@ -216,18 +248,22 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKern
             check_aligned(operand, tile, aligned)?;
         }
         if problem.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let grid = row_grid(tile, problem.rows);
-        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        // In the order of `Params`.
+        list.buffer(x);
+        list.scalars([pitch as i64]);
+        list.buffer_mut(y);
+        list.scalars([y_pitch as i64]);
         // `x` stands in for a weight or a bias that the kernel does not have, and does not read.
-        let columns = [weight.unwrap_or(x), bias.unwrap_or(x)];
-        let params = ((x, pitch as i64), (y, y_pitch as i64), columns, [epsilon, scale], sizes);
-        match residual {
-            Some(residual) => launch.start_as::<WithResidual<T, D>>(grid, (params, residual))?,
-            None => launch.start_as::<(Params<T, D>,)>(grid, (params,))?,
+        list.buffer(weight.unwrap_or(x));
+        list.buffer(bias.unwrap_or(x));
+        list.scalars([epsilon, scale]);
+        list.scalars([problem.rows, problem.columns].map(|size| size as i32));
+        if let Some(residual) = residual {
+            list.buffer_mut(residual);
         }
-        Ok(())
+        Ok(Some(row_grid(tile, problem.rows)))
     }
 }
 

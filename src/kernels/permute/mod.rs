@@ -9,13 +9,11 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range};
-use crate::runtime::{Buffer, Function};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
 use crate::tensor::rows::{RowAccess, strided};
 
 use super::ready::{Built, Launch, ReadyKernel};
-use super::rows::{
-    Input, RowConfig, RowError, check_aligned, check_len, own_row, row_grid, with_elements,
-};
+use super::rows::{Input, RowConfig, RowError, check_matrix, own_row, row_grid, with_elements};
 use super::transpose::{self, TransposeConfig};
 pub use problem::{PermuteMode, PermuteProblem};
 
@@ -112,17 +110,7 @@ impl<T: Converted> Permute<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: PermuteConfig) -> Result<Built<Self>, RowError> {
-        RowConfig::check_element("the input", T::SCALAR, true)?;
-        let kernel = match config {
-            PermuteConfig::Transpose(config) => transpose::build(&config, T::SCALAR)?.untyped(),
-            PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
-                return Err(RowError::Tile { rule: "rows can have at most 4 modes" });
-            }
-            PermuteConfig::Rows { rows, modes } => {
-                rows.check_copy()?;
-                with_elements(T::SCALAR, T::SCALAR, || build(&rows, modes))?
-            }
-        };
+        let kernel = config.build(T::SCALAR)?;
         Ok(Built::new(Permute { config, elem: PhantomData }, kernel))
     }
 }
@@ -154,13 +142,41 @@ impl<T: Converted> ReadyKernel for Permute<T> {
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let (rows, kernel_modes) = match (self.config, problem.transpose()) {
-            (PermuteConfig::Rows { rows, modes }, None) => (rows, modes),
+        launch.start_bound(|args| self.config.bind(problem, x.into(), y.into(), args))
+    }
+}
+
+impl PermuteConfig {
+    /// Builds the kernel for elements of this type.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        RowConfig::check_element("the input", elem, true)?;
+        match self {
+            PermuteConfig::Transpose(config) => Ok(transpose::build(config, elem)?.untyped()),
+            PermuteConfig::Rows { modes, .. } if *modes > PermuteProblem::MAX_MODES => {
+                Err(RowError::Tile { rule: "rows can have at most 4 modes" })
+            }
+            PermuteConfig::Rows { rows, modes } => {
+                rows.check_copy()?;
+                Ok(with_elements(elem, elem, || build(rows, *modes))?)
+            }
+        }
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &PermuteProblem,
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let (rows, kernel_modes) = match (self, problem.transpose()) {
+            (PermuteConfig::Rows { rows, modes }, None) => (rows, *modes),
             (PermuteConfig::Transpose(config), Some(problem)) => {
-                if let Some(bound) = config.bind(T::SCALAR, &problem, x.into(), y.into())? {
-                    launch.start_prepared(bound)?;
-                }
-                return Ok(());
+                return config.bind(&problem, x, y, args);
             }
             (PermuteConfig::Rows { .. }, Some(_)) => {
                 return Err(RowError::Tile {
@@ -175,32 +191,30 @@ impl<T: Converted> ReadyKernel for Permute<T> {
         };
         let tile = &rows.tile_of_copy();
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
-        if tile.access == RowAccess::Aligned && problem.access(T::scalar()) != RowAccess::Aligned {
+        if tile.access == RowAccess::Aligned && problem.access(x.scalar()) != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
         if problem.used_modes() > kernel_modes {
             return Err(RowError::Tile { rule: "the problem has more row modes than the kernel" });
         }
-        check_len("the input", x.len(), lens[0])?;
-        check_len("the output", y.len(), lens[1])?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
-        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        check_matrix("the input", tile, x, lens[0])?;
+        check_matrix("the output", tile, y.as_ref(), lens[1])?;
         if lens[0] == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let rows = problem.rows().ok_or(RowError::Rows { rows: u32::MAX })?;
         let max = i32::MAX as u32 - tile.rows_per_block();
         if rows > max || problem.columns > 1 << 30 {
             return Err(RowError::Rows { rows: rows.max(problem.columns) });
         }
-        let sizes = [rows, problem.columns].map(|size| size as i32);
-        let counts = problem.modes.map(|mode| mode.count as i32);
-        let strides = [
-            problem.modes.map(|mode| mode.input_stride as i64),
-            problem.modes.map(|mode| mode.output_stride as i64),
-        ];
-        let args = (x, y, sizes, counts, strides);
-        Ok(launch.start_as::<Params<T>>(row_grid(tile, rows), args)?)
+        // In the order of `Params`.
+        args.buffer(x);
+        args.buffer_mut(y);
+        args.scalars([rows, problem.columns].map(|size| size as i32));
+        args.scalars(problem.modes.map(|mode| mode.count as i32));
+        args.scalars(problem.modes.map(|mode| mode.input_stride as i64));
+        args.scalars(problem.modes.map(|mode| mode.output_stride as i64));
+        Ok(Some(row_grid(tile, rows)))
     }
 }
 

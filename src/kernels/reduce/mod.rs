@@ -11,13 +11,13 @@ use std::marker::PhantomData;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
-use crate::runtime::{Buffer, Function};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
 use crate::tensor::rows::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
-    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    Input, Output, RowConfig, RowError, RowProblem, check_len, check_matrix, own_row, row_grid,
     with_elements,
 };
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig};
@@ -112,12 +112,16 @@ impl RowReduceOp {
         }
     }
 
+    /// Returns the type of the results.
+    pub(crate) fn output(self) -> Scalar {
+        if self == RowReduceOp::ArgMax { Scalar::I32 } else { Scalar::F32 }
+    }
+
     /// Checks the element types of the input and the results.
     fn check_elements(self, input: Scalar, output: Scalar) -> Result<(), RowError> {
         RowConfig::check_element("the input", input, false)?;
-        let is_arg = self == RowReduceOp::ArgMax;
-        let (scalar, expected) = if is_arg { (Scalar::I32, "i32") } else { (Scalar::F32, "f32") };
-        if output != scalar {
+        if output != self.output() {
+            let expected = if self == RowReduceOp::ArgMax { "i32" } else { "f32" };
             let (operand, found) = ("the output", output);
             return Err(RowError::Element { operand, found, expected });
         }
@@ -229,6 +233,9 @@ fn reduced(problem: &RowProblem) -> RowProblem {
     RowProblem { output_pitch: problem.input_pitch, ..*problem }
 }
 
+/// The maximum row length.
+const MAX_COLUMNS: u32 = 1 << 30;
+
 /// The input with its pitch; the results; rows and columns.
 type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 
@@ -272,7 +279,7 @@ pub struct RowReduce<T, Y = f32> {
 
 impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// The maximum row length.
-    pub const MAX_COLUMNS: u32 = 1 << 30;
+    pub const MAX_COLUMNS: u32 = MAX_COLUMNS;
 
     /// Builds the kernel.
     ///
@@ -281,9 +288,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Built<Self>, RowError> {
-        config.rows.check()?;
-        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
-        let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
+        let kernel = config.build(T::SCALAR, Y::SCALAR)?.with_signature();
         Ok(Built::new(RowReduce { config, types: PhantomData }, kernel))
     }
 }
@@ -314,16 +319,42 @@ impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile;
-        let [pitch, _] = reduced(problem).check(tile, T::scalar(), Self::MAX_COLUMNS)?;
-        check_len("the input", x.len(), problem.len(pitch))?;
-        check_len("the output", y.len(), problem.rows.into())?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        launch.start_bound(|args| self.config.bind(problem, x.into(), y.into(), args))
+    }
+}
+
+impl RowReduceConfig {
+    /// Builds the kernel for elements of these types.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        self.rows.check()?;
+        self.op.check_elements(input, output)?;
+        Ok(with_elements(input, output, || build(self))?)
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &RowProblem,
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let tile = &self.rows.tile;
+        let [pitch, _] = reduced(problem).check(tile, x.scalar(), MAX_COLUMNS)?;
+        check_matrix("the input", tile, x, problem.len(pitch))?;
+        check_len("the output", y.as_ref().len(), problem.rows.into())?;
         if problem.rows == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
-        Ok(launch.start(row_grid(tile, problem.rows), ((x, pitch as i64), y, sizes))?)
+        // In the order of `Params`.
+        args.buffer(x);
+        args.scalars([pitch as i64]);
+        args.buffer_mut(y);
+        args.scalars([problem.rows, problem.columns].map(|size| size as i32));
+        Ok(Some(row_grid(tile, problem.rows)))
     }
 }
 

@@ -7,18 +7,18 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, WARP, range};
-use crate::runtime::{Buffer, Function};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, WARP, range};
+use crate::runtime::{ArgList, Buffer, BufferRef, Function, Grid};
 use crate::tensor::rows::{RowPointer, RowTile, tree};
 
 use super::super::ready::{Built, Launch, ReadyKernel};
 use super::super::rows::{
-    Input, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    Input, RowConfig, RowError, RowProblem, check_len, check_matrix, own_row, row_grid,
     with_elements,
 };
 use super::best::Best;
-use super::reduced;
 use super::words::{Words, element};
+use super::{MAX_COLUMNS, reduced};
 
 /// What decides the generated code of a [`TopK`] kernel. [`new`](TopKConfig::new) chooses it for
 /// rows of a given size; set fields yourself if you tune.
@@ -166,7 +166,7 @@ pub struct TopKArgs<'a, T> {
 
 impl<T: Converted> TopK<T> {
     /// The maximum row length.
-    pub const MAX_COLUMNS: u32 = 1 << 30;
+    pub const MAX_COLUMNS: u32 = MAX_COLUMNS;
 
     /// Builds the kernel.
     ///
@@ -175,12 +175,7 @@ impl<T: Converted> TopK<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: TopKConfig) -> Result<Built<Self>, RowError> {
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        config.check(T::SCALAR)?;
-        let kernel = with_elements(T::SCALAR, T::SCALAR, || match config.short {
-            true => build::<1>(&config),
-            false => build::<2>(&config),
-        })?;
+        let kernel = config.build(T::SCALAR)?.with_signature();
         Ok(Built::new(TopK { config, elem: PhantomData }, kernel))
     }
 }
@@ -211,20 +206,50 @@ impl<T: Converted> ReadyKernel for TopK<T> {
         TopKArgs { x, values, columns }: TopKArgs<'_, T>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile;
-        let max = if self.config.short { MAX_SHORT } else { Self::MAX_COLUMNS };
-        let [pitch, _] = reduced(problem).check(tile, T::scalar(), max)?;
-        let results = u64::from(problem.rows) * u64::from(self.config.count);
-        check_len("the input", x.len(), problem.len(pitch))?;
+        launch.start_bound(|args| self.config.bind(problem, x.into(), values, columns, args))
+    }
+}
+
+impl TopKConfig {
+    /// Builds the kernel for elements of this type.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, input: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        RowConfig::check_element("the input", input, false)?;
+        self.check(input)?;
+        Ok(with_elements(input, input, || match self.short {
+            true => build::<1>(self),
+            false => build::<2>(self),
+        })?)
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &RowProblem,
+        x: BufferRef<'h>,
+        values: &'h mut Buffer<f32>,
+        columns: &'h mut Buffer<i32>,
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let tile = &self.rows.tile;
+        let max = if self.short { MAX_SHORT } else { MAX_COLUMNS };
+        let [pitch, _] = reduced(problem).check(tile, x.scalar(), max)?;
+        let results = u64::from(problem.rows) * u64::from(self.count);
+        check_matrix("the input", tile, x, problem.len(pitch))?;
         check_len("the values", values.len(), results)?;
         check_len("the columns", columns.len(), results)?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
         if problem.rows == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
-        let args = ((x, pitch as i64), values, columns, sizes);
-        Ok(launch.start(row_grid(tile, problem.rows), args)?)
+        // In the order of `Params`.
+        args.buffer(x);
+        args.scalars([pitch as i64]);
+        args.buffer_mut(values.into());
+        args.buffer_mut(columns.into());
+        args.scalars([problem.rows, problem.columns].map(|size| size as i32));
+        Ok(Some(row_grid(tile, problem.rows)))
     }
 }
 

@@ -8,12 +8,12 @@ mod problem;
 pub use config::RowConfig;
 pub use error::RowError;
 pub use problem::RowProblem;
-pub(in crate::kernels) use problem::{check_aligned, check_len};
+pub(in crate::kernels) use problem::{check_aligned, check_len, check_matrix};
 
 use crate::ir::builder::{Role, with_roles};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Kernel, Val};
-use crate::runtime::{ArgList, Grid};
+use crate::runtime::Grid;
 use crate::tensor::rows::RowTile;
 
 /// The element types of a kernel's input and output in its body, which is the same Rust code for all of them.
@@ -39,12 +39,6 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
-}
-
-/// A launch whose arguments were checked.
-pub(in crate::kernels) struct Prepared<'h> {
-    pub(in crate::kernels) grid: Grid,
-    pub(in crate::kernels) args: ArgList<'h>,
 }
 
 /// Returns the launch grid of a row kernel.

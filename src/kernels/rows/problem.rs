@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ir::types::Scalar;
+use crate::runtime::BufferRef;
 use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::error::RowError;
@@ -133,6 +134,17 @@ pub(in crate::kernels) fn check_len(
 ) -> Result<(), RowError> {
     let found = found as u64;
     if found < needed { Err(RowError::BufferLength { operand, found, needed }) } else { Ok(()) }
+}
+
+/// Checks that a buffer has `len` elements, and is aligned well enough for the tile's vectors.
+pub(in crate::kernels) fn check_matrix(
+    operand: &'static str,
+    tile: &RowTile,
+    buffer: BufferRef<'_>,
+    len: u64,
+) -> Result<(), RowError> {
+    check_len(operand, buffer.len(), len)?;
+    check_aligned(operand, tile, buffer.is_aligned_to(16))
 }
 
 /// Checks that a buffer is aligned well enough for the tile's vectors.

@@ -6,14 +6,13 @@ use std::marker::PhantomData;
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
-use crate::runtime::{Buffer, Function};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
 use crate::tensor::rows::chained;
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
-    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
-    with_elements,
+    Input, Output, RowConfig, RowError, RowProblem, check_matrix, own_row, row_grid, with_elements,
 };
 
 /// What decides the generated code of a [`Softmax`] kernel. [`new`](SoftmaxConfig::new) chooses it
@@ -96,10 +95,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     /// type.
     #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Built<Self>, RowError> {
-        config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, false)?;
-        let kernel = with_elements(T::SCALAR, D::SCALAR, || build(&config))?;
+        let kernel = config.build(T::SCALAR, D::SCALAR)?.with_signature();
         Ok(Built::new(Softmax { config, types: PhantomData }, kernel))
     }
 }
@@ -129,19 +125,45 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for So
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let tile = &self.config.rows.tile;
-        let pitches = self.config.rows.check_problem(T::scalar(), problem)?;
-        let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
-        check_len("the input", x.len(), problem.len(pitches[0]))?;
-        check_len("the output", y.len(), problem.len(pitches[1]))?;
-        check_aligned("the input", tile, x.is_aligned_to(16))?;
-        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        launch.start_bound(|args| self.config.bind(problem, x.into(), y.into(), args))
+    }
+}
+
+impl SoftmaxConfig {
+    /// Builds the kernel for elements of these types.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        self.rows.check()?;
+        RowConfig::check_element("the input", input, false)?;
+        RowConfig::check_element("the output", output, false)?;
+        Ok(with_elements(input, output, || build(self))?)
+    }
+
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
+    /// to do.
+    #[inline]
+    pub(crate) fn bind<'h>(
+        &self,
+        problem: &RowProblem,
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let tile = &self.rows.tile;
+        let pitches = self.rows.check_problem(x.scalar(), problem)?;
+        check_matrix("the input", tile, x, problem.len(pitches[0]))?;
+        check_matrix("the output", tile, y.as_ref(), problem.len(pitches[1]))?;
         if problem.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
-        let args = ((x, x_pitch), (y, y_pitch), sizes);
-        Ok(launch.start(row_grid(tile, problem.rows), args)?)
+        // In the order of `Params`.
+        let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
+        args.buffer(x);
+        args.scalars([x_pitch]);
+        args.buffer_mut(y);
+        args.scalars([y_pitch]);
+        args.scalars([problem.rows, problem.columns].map(|size| size as i32));
+        Ok(Some(row_grid(tile, problem.rows)))
     }
 }
 

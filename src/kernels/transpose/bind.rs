@@ -6,7 +6,7 @@ use crate::runtime::{
 };
 use crate::tensor::rows::RowAccess;
 
-use super::super::rows::{Prepared, RowError, check_len};
+use super::super::rows::{RowError, check_len};
 use super::tile::Tile;
 use super::{THREADS, TransposeConfig, TransposeProblem, build};
 
@@ -14,7 +14,6 @@ use super::{THREADS, TransposeConfig, TransposeProblem, build};
 #[derive(Debug)]
 pub(in crate::kernels) struct LoadedTranspose {
     config: TransposeConfig,
-    scalar: Scalar,
     pub(in crate::kernels) function: Function<Declared>,
 }
 
@@ -28,32 +27,34 @@ impl LoadedTranspose {
         device: &Device,
     ) -> Result<LoadedTranspose, RowError> {
         let function = device.load_with(options, &build(&config, scalar)?)?;
-        Ok(LoadedTranspose { config, scalar, function })
+        Ok(LoadedTranspose { config, function })
     }
 
-    /// Checks a launch; `None` if there are no elements.
+    /// As [`TransposeConfig::bind`].
     #[inline]
     pub(in crate::kernels) fn bind<'h>(
         &self,
         problem: &TransposeProblem,
         x: BufferRef<'h>,
         y: BufferMut<'h>,
-    ) -> Result<Option<Prepared<'h>>, RowError> {
-        self.config.bind(self.scalar, problem, x, y)
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        self.config.bind(problem, x, y, args)
     }
 }
 
 impl TransposeConfig {
-    /// Checks a launch on elements of type `elem`, and returns its grid and arguments; `None` if
-    /// there are no elements.
+    /// Checks a launch, and returns its grid and appends its arguments; `None` if there are no
+    /// elements.
     #[inline]
-    pub(in crate::kernels) fn bind<'h>(
+    pub(crate) fn bind<'h>(
         &self,
-        elem: Scalar,
         problem: &TransposeProblem,
         x: BufferRef<'h>,
         y: BufferMut<'h>,
-    ) -> Result<Option<Prepared<'h>>, RowError> {
+        args: &mut ArgList<'h>,
+    ) -> Result<Option<Grid>, RowError> {
+        let elem = x.scalar();
         let TransposeProblem { rows, columns, batch, .. } = *problem;
         let access = self.access;
         let pitches = problem.pitches();
@@ -109,7 +110,6 @@ impl TransposeConfig {
         let sizes = [rows, columns, matrices].map(|size| size as i32);
         let (own, tiles) = (own.map(|size| size as i32), tiles.map(|count| count as i32));
         // In the order of `Params`.
-        let mut args = ArgList::default();
         args.buffer(x);
         args.scalars([x_pitch, lens[0] as i64]);
         args.buffer_mut(y);
@@ -119,6 +119,6 @@ impl TransposeConfig {
         args.scalars(tiles);
         args.scalars(counts.map(|count| count as i32));
         strides.into_iter().for_each(|strides| args.scalars(strides));
-        Ok(Some(Prepared { grid, args }))
+        Ok(Some(grid))
     }
 }

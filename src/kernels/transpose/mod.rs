@@ -332,19 +332,13 @@ impl<T: Element> ReadyKernel for Transpose<T> {
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        if let Some(bound) = self.config.bind(T::SCALAR, problem, x.into(), y.into())? {
-            launch.start_prepared(bound)?;
-        }
-        Ok(())
+        launch.start_bound(|args| self.config.bind(problem, x.into(), y.into(), args))
     }
 }
 
 /// Builds the kernel for elements of a type.
-#[inline]
-pub(in crate::kernels) fn build(
-    config: &TransposeConfig,
-    elem: Scalar,
-) -> Result<Kernel<Declared>, RowError> {
+#[cfg_attr(not(feature = "tune"), inline)]
+pub(crate) fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);
         return Err(RowError::Element { operand, found, expected: "a numeric type" });

@@ -88,7 +88,7 @@ impl GemmConfig {
     }
 
     /// Returns the [`defaults`](GemmConfig::defaults) with their predictions, cached per question.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     fn plan(&self, problem: &GemmProblem, machine: &Machine) -> Arc<Plans> {
         let key =
             (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, machine.bits());

@@ -21,7 +21,6 @@ use crate::kernels::gemm::config::types::in_memory;
 use crate::kernels::gemm::elements::{A, B, with_elements};
 use crate::kernels::gemm::launch::loaded::Operands;
 use crate::kernels::gemm::launch::mode::LaunchMode;
-use crate::kernels::rows::Prepared;
 use crate::kernels::transpose::{
     LoadedTranspose, TransposeBatch, TransposeConfig, TransposeProblem,
 };
@@ -293,8 +292,9 @@ impl Transposes {
         let problem = packed.transpose();
         let is_aligned = problem.access(from.scalar()) == RowAccess::Aligned;
         let transpose = if is_aligned { &self.aligned } else { &self.ragged };
-        match transpose.bind(&problem, from, to)? {
-            Some(Prepared { grid, args }) => mode.run_in_turn(&transpose.function, grid, args),
+        let mut args = ArgList::default();
+        match transpose.bind(&problem, from, to, &mut args)? {
+            Some(grid) => mode.run_in_turn(&transpose.function, grid, args),
             None => Ok(()),
         }
     }

@@ -6,10 +6,12 @@ mod parts;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::ir::Target;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::runtime::{Buffer, Function, Grid, Occupancy};
+use crate::ir::{Kernel, Target, Untyped};
+use crate::runtime::{
+    ArgList, Buffer, BufferMut, BufferRef, Function, Grid, Occupancy, RuntimeError,
+};
 use crate::tensor::rows::{ColumnReduction, RowAccess, RowTile};
 
 use super::super::ready::{Built, Launch, ReadyKernel};
@@ -273,9 +275,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// [`RowError::Element`], [`RowError::Tile`] or [`RowError::Build`].
     #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Built<Self>, RowError> {
-        config.check()?;
-        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
-        let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
+        let kernel = config.build(T::SCALAR, Y::SCALAR)?.with_signature();
         Ok(Built::new(AxisReduce { config, types: PhantomData }, kernel))
     }
 }
@@ -296,7 +296,7 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
     }
 
     fn share(&self, function: &Function<Self::Params>) -> Result<SplitWorkspace<u32>, RowError> {
-        Ok(SplitWorkspace::new(function, self.config.threads, SIMULATED)?)
+        self.config.share(function)
     }
 
     /// # Errors
@@ -308,7 +308,35 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
         (x, y): Self::Args<'_>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let config = &self.config;
+        let start = |grid, args: &mut ArgList<'_>| launch.start_list(grid, args);
+        self.config.launch(problem, x.into(), y.into(), launch.shared(), &start)
+    }
+}
+
+impl AxisReduceConfig {
+    /// Builds the kernel for elements of these types.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+        self.check()?;
+        self.op.check_elements(input, output)?;
+        Ok(with_elements(input, output, || build(self))?)
+    }
+
+    /// Returns what the launches of a loaded kernel share.
+    pub(crate) fn share<P>(&self, function: &Function<P>) -> Result<SplitWorkspace<u32>, RowError> {
+        Ok(SplitWorkspace::new(function, self.threads, SIMULATED)?)
+    }
+
+    /// Checks a launch, and starts it if there is anything to do.
+    #[inline]
+    pub(crate) fn launch(
+        &self,
+        problem: &AxisProblem,
+        x: BufferRef<'_>,
+        y: BufferMut<'_>,
+        split: &SplitWorkspace<u32>,
+        start: &dyn Fn(Grid, &mut ArgList<'_>) -> Result<(), RuntimeError>,
+    ) -> Result<(), RowError> {
         let AxisProblem { outer, len, inner } = *problem;
         let all = problem.results().checked_mul(len.max(1).into()).filter(|all| *all < 1 << 40);
         let all = all.ok_or(RowError::TooLarge { operand: "the input" })?;
@@ -317,30 +345,36 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
         if len > max || inner > max {
             return Err(RowError::Rows { rows: len.max(inner) });
         }
-        let needed = AxisReduceConfig::new(config.op, config.target, T::scalar(), problem);
-        if config.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
+        let needed = AxisReduceConfig::new(self.op, self.target, x.scalar(), problem);
+        if self.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
         check_len("the input", x.len(), if len == 0 { 0 } else { all })?;
-        check_len("the output", y.len(), problem.results())?;
+        check_len("the output", y.as_ref().len(), problem.results())?;
         if !x.is_aligned_to(16) {
             return Err(RowError::Address { operand: "the input" });
         }
         if problem.results() == 0 {
             return Ok(());
         }
-        let (split, chunks) = (launch.shared(), config.chunks(T::scalar(), problem));
-        let parts = config.parts(split.occupancy().blocks().max(1).into(), chunks, len);
+        let chunks = self.chunks(x.scalar(), problem);
+        let parts = self.parts(split.occupancy().blocks().max(1).into(), chunks, len);
         let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
-        let clusters = parts / u64::from(config.cluster);
-        let chunk = u64::from(config.tile().columns(T::scalar()));
+        let clusters = parts / u64::from(self.cluster);
+        let chunk = u64::from(self.tile().columns(x.scalar()));
         // A single cluster needs no workspace.
         let (words, counters) =
             if clusters > 1 { (2 * chunks * clusters * chunk, chunks) } else { (0, 0) };
-        let grid = Grid::new([blocks as u32, parts as u32, 1], [config.threads, 1, 1]);
-        let sizes = [len as i32, inner as i32];
+        let grid = Grid::new([blocks as u32, parts as u32, 1], [self.threads, 1, 1]);
         split.with(words, counters, |buffers| {
-            launch.start(grid, (x, y, sizes, (&mut buffers.partials, &mut buffers.arrivals)))
+            // In the order of `Params`.
+            let mut args = ArgList::default();
+            args.buffer(x);
+            args.buffer_mut(y);
+            args.scalars([len as i32, inner as i32]);
+            args.buffer_mut((&mut buffers.partials).into());
+            args.buffer_mut((&mut buffers.arrivals).into());
+            start(grid, &mut args)
         })?;
         Ok(())
     }
