@@ -21,6 +21,7 @@ impl<F, const N: usize> Compute<N> for F where
 }
 
 /// What the launches of an elementwise kernel need.
+#[cfg_attr(not(feature = "tune"), allow(unreachable_pub, reason = "only a tunable shows it"))]
 #[derive(Clone, Debug)]
 pub struct Plan<const N: usize> {
     pub(super) config: ElementwiseConfig,
