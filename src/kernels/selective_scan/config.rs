@@ -75,10 +75,10 @@ impl SelectiveScanConfig {
     /// let config = SelectiveScanConfig::new(Target::SM_90A, Scalar::Bf16, 16, &problem)?;
     /// assert_eq!(config.to_string(), "sm90a_n16_softplus_32x2_t32");
     /// assert_eq!("sm90a_n16_softplus_32x2_t32".parse(), Ok(config));
-    /// // One sequence has few channels, so 16 lanes share each.
+    /// // One sequence has few channels, so 8 lanes share each.
     /// let problem = SelectiveScanProblem { batch: 1, ..problem };
     /// let config = SelectiveScanConfig::new(Target::SM_90A, Scalar::Bf16, 16, &problem)?;
-    /// assert_eq!(config.lanes, 16);
+    /// assert_eq!(config.lanes, 8);
     /// # Ok::<(), tilewright::kernels::selective_scan::SelectiveScanError>(())
     /// ```
     ///
@@ -93,10 +93,11 @@ impl SelectiveScanConfig {
     ) -> Result<Self, SelectiveScanError> {
         let channels = u64::from(problem.batch) * u64::from(problem.channels);
         let fills = |lanes: &u32| channels.saturating_mul((*lanes).into()) >= FILLING_THREADS;
-        let most = states.min(16);
-        let lanes = [1, 2, 4, 8].into_iter().filter(|lanes| *lanes < most && states / lanes <= 8);
+        // More lanes than 8 lose more by sums across lanes than they win.
+        let most = states.min(8).max(states / 8);
+        let lanes = [1, 2, 4].into_iter().filter(|lanes| *lanes < most && states / lanes <= 8);
         let lanes = lanes.into_iter().find(fills).unwrap_or(most);
-        let steps = 32;
+        let steps = if lanes < 8 { 32 } else { 64 };
         // If a vector is more than a thread's share, some threads would load nothing.
         let vector = RowTile::vector_len(element);
         let is_aligned = problem.length.is_multiple_of(vector) && vector <= steps / lanes.max(1);
@@ -107,7 +108,7 @@ impl SelectiveScanConfig {
             last: FinalState::Dropped,
             access: if is_aligned { RowAccess::Aligned } else { RowAccess::Elements },
             lanes,
-            channels: (64 / lanes.max(1)).max(8),
+            channels: (64 / lanes.max(1)).max(16),
             steps,
         };
         config.check()?;
