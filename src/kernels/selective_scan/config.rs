@@ -97,7 +97,8 @@ impl SelectiveScanConfig {
         let most = states.min(8).max(states / 8);
         let lanes = [1, 2, 4].into_iter().filter(|lanes| *lanes < most && states / lanes <= 8);
         let lanes = lanes.into_iter().find(fills).unwrap_or(most);
-        let steps = if lanes < 8 { 32 } else { 64 };
+        // B and C of 64 steps and 128 states do not fit in shared memory.
+        let steps = if lanes < 8 || states > 64 { 32 } else { 64 };
         // If a vector is more than a thread's share, some threads would load nothing.
         let vector = RowTile::vector_len(element);
         let is_aligned = problem.length.is_multiple_of(vector) && vector <= steps / lanes.max(1);
