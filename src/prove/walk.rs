@@ -369,7 +369,7 @@ impl<'k> Walk<'k> {
         let Some(len) = poly.terms.iter().find(|term| is_len(term)) else {
             // Sizes are not negative, two parameters are in order, or something fits in its type.
             let is_sign = poly.constant >= -1 && poly.terms.iter().all(|term| term.factor > 0);
-            let is_order = poly.terms.len() <= 2
+            let is_order = matches!(&poly.terms[..], [a, b] if a.factor == -b.factor)
                 && poly.constant.abs() <= 1
                 && poly.terms.iter().all(|term| term.atoms.len() == 1 && term.factor.abs() == 1);
             let is_plain =

@@ -1,5 +1,5 @@
-//! Compiles PTX with the driver's linker, which returns the code, so that the module cache can keep
-//! it. Loading PTX directly would not return any.
+//! Compiles PTX with the driver's linker, because it returns the machine code, which the module
+//! cache keeps. If the driver loads PTX directly, it keeps that code to itself.
 
 use std::ffi::CString;
 use std::ptr;

@@ -1,5 +1,5 @@
-//! Allocates page-locked host memory for asynchronous copies: the memory behind the public
-//! `Pinned`.
+//! Allocates page-locked host memory, which a GPU can copy while the host goes on. The public
+//! `Pinned` owns such memory; come here for how the driver allocates and frees it.
 
 use std::ffi::c_void;
 use std::fmt;
