@@ -65,7 +65,7 @@ impl Plan {
     /// Returns the metadata in the order of the kernel's loads: instruction by instruction along K for 64 rows, then the
     /// next 64 rows.
     fn metadata(&self, a: &SparseMatrix<bf16>) -> Result<Vec<u32>, Box<dyn Error>> {
-        let [_, _, k] = self.mma.shape_mnk().map(|extent| extent as usize);
+        let k = usize::try_from(self.mma.shape_mnk()[2])?;
         let mut words = Vec::new();
         for row in (0..a.rows()).step_by(64) {
             for column in (0..a.columns()).step_by(k) {
@@ -133,7 +133,8 @@ impl Plan {
 /// Multiplies a sparse A (M, K) and B (N, K), compares elements of D with the host, and returns the time. M and K are
 /// multiples of the tile's, because metadata has no edges; N is a multiple of 8.
 fn check(device: &Device, [m, n, depth]: [u32; 3]) -> Result<Duration, Box<dyn Error>> {
-    let (rows, columns, length) = (m as usize, n as usize, depth as usize);
+    let [rows, columns, length] = [m, n, depth].map(usize::try_from);
+    let (rows, columns, length) = (rows?, columns?, length?);
     // Small integers, so that every sum is exact. Each chunk of four elements of A keeps another pair.
     let value = |i: usize| bf16::from_f32((i % 5) as f32 - 2.0);
     let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
