@@ -7,7 +7,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 
 #[path = "support/mod.rs"]
 mod support;

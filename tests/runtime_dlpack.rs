@@ -1,7 +1,6 @@
 //! Converts buffers to DLPack tensors and back, and checks the refusals.
 //!
 //! Conversions run with the driver of `support/fake_cuda.rs` and, with `TILEWRIGHT_GPU=1`, on a GPU.
-#![cfg(all(feature = "dlpack", feature = "sim"))]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -15,7 +14,7 @@
 mod support;
 
 use support::device;
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 use support::driver;
 use support::kernels::axpy;
 
@@ -348,14 +347,14 @@ fn all(device: &Device) {
 }
 
 /// Nothing is left allocated; nothing is freed or used while something else may use it.
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn tensors_go_out_and_come_in() {
     driver::check("dlpack", &[]);
     driver::check("dlpack", &[("POOLS", "0")]);
 }
 
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn child() {
     if std::env::var(driver::CASE).is_ok() {

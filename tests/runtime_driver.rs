@@ -11,7 +11,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -21,7 +21,6 @@ use support::kernels::axpy;
 
 use std::path::PathBuf;
 use std::time::Duration;
-#[cfg(feature = "nccl")]
 use std::time::Instant;
 
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
@@ -30,9 +29,7 @@ use tilewright::codegen::Module;
 use tilewright::ir::op::InlinePtx;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped};
-#[cfg(feature = "nccl")]
 use tilewright::runtime::Buffer;
-#[cfg(feature = "nccl")]
 use tilewright::runtime::comm::{CommError, CommOptions, Communicator, ReduceOp};
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
@@ -59,7 +56,6 @@ fn a_driver_without_a_function_is_named() {
 }
 
 /// The calls that wait for a collective that hangs return why it failed, and the device works on.
-#[cfg(feature = "nccl")]
 #[test]
 fn calls_that_wait_for_a_hung_collective_fail() {
     for case in ["hung_to_vec", "hung_stream", "hung_device"] {
@@ -68,14 +64,12 @@ fn calls_that_wait_for_a_hung_collective_fail() {
 }
 
 /// The drop of a communicator waits until its threads have let go of the last streams: the process may end right after it.
-#[cfg(feature = "nccl")]
 #[test]
 fn slow_watchers_of_a_communicator_leave_no_stream() {
     check("hung_to_vec", &[("EAGER", "1"), ("WATCH_MS", "400")]);
 }
 
 /// If an abort does not end the collective, the waiting call fails all the same. What the collective uses is not freed.
-#[cfg(feature = "nccl")]
 #[test]
 fn a_collective_that_cannot_be_aborted_is_left_behind() {
     let Some(folder) = complete_driver() else { return };
@@ -343,17 +337,13 @@ fn child() {
             let (found, needed) = (CudaVersion::new(11, 8), CudaVersion::new(12, 0));
             check_no_gpu(RuntimeError::OldDriver { found, needed }, true);
         }
-        #[cfg(feature = "nccl")]
         "hung_to_vec" => hung(|_, _, x| x.to_vec().map(drop)),
-        #[cfg(feature = "nccl")]
         "hung_stream" => hung(|_, stream, _| stream.synchronize()),
         // Nothing but the work has its stream any more.
-        #[cfg(feature = "nccl")]
         "hung_device" => hung(|device, stream, x| {
             drop((stream, x));
             device.synchronize()
         }),
-        #[cfg(feature = "nccl")]
         "hung_for_ever" => hung_for_ever(),
         "no_device" => check_no_gpu(RuntimeError::NoDevice, true),
         "stub" => check_no_gpu(RuntimeError::StubDriver, true),
@@ -1389,7 +1379,6 @@ fn fault() {
 }
 
 /// A collective that hangs, with the timeout of its communicator.
-#[cfg(feature = "nccl")]
 fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
     // A test that hangs says so.
     std::thread::spawn(|| {
@@ -1405,7 +1394,6 @@ fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
     (device, comm, stream, x)
 }
 
-#[cfg(feature = "nccl")]
 fn check_timeout(result: Result<(), RuntimeError>) {
     match result {
         Err(RuntimeError::Comm(error)) if matches!(*error, CommError::TimedOut { .. }) => {}
@@ -1414,7 +1402,6 @@ fn check_timeout(result: Result<(), RuntimeError>) {
 }
 
 /// `wait` waits for a collective that hangs.
-#[cfg(feature = "nccl")]
 fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>) {
     let (device, comm, stream, x) = hung_collective();
     let start = Instant::now();
@@ -1427,7 +1414,6 @@ fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>)
     device.synchronize().unwrap();
 }
 
-#[cfg(feature = "nccl")]
 fn hung_for_ever() {
     let (device, comm, stream, x) = hung_collective();
     let start = Instant::now();

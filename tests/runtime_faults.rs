@@ -9,7 +9,6 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "support/mod.rs"]
 mod support;

@@ -92,7 +92,7 @@ fn add_arith(kernel: &mut Raw, row: &Op, ty: Type) -> bool {
 
 /// The valid kernels of the filetests that the target can have.
 fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     let mut kernels = Vec::new();
     for directory in ["print", "ptx", "verify"] {
         for entry in std::fs::read_dir(root.join(directory)).unwrap() {

@@ -282,7 +282,6 @@ fn any_alignment() {
 
 /// Matrices in memory of other code, which may start at any element: D is written in parts that fit, and a kernel that
 /// copies more at once than A allows is refused.
-#[cfg(feature = "cuda-any-version")]
 #[test]
 #[expect(unsafe_code, reason = "memory of other code is what its owner says")]
 fn gpu_matrices_of_other_code() {

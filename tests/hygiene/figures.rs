@@ -132,7 +132,6 @@ fn the_readme_is_short() {
 #[test]
 fn the_chart_is_that_of_the_report() {
     let report = read("benches/data/h200-gemm-report.json");
-    #[cfg(feature = "tune")]
     {
         use tilewright::kernels::gemm::Machine;
         let report: tilewright::tune::Report =

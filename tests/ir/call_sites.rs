@@ -86,7 +86,6 @@ fn control_flow_infers() {
     println!("{}", kernel.unwrap());
 }
 
-#[cfg(feature = "sim")]
 fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f32> {
     if depth == 0 {
         return x;
@@ -96,7 +95,6 @@ fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f3
 }
 
 /// A function that calls itself while the kernel is built computes what it computes on the host.
-#[cfg(feature = "sim")]
 #[test]
 fn functions_compose() {
     use tilewright::runtime::{Device, Grid};

@@ -354,7 +354,7 @@ fn entries(path: &Path) -> Vec<PathBuf> {
 #[test]
 fn filetests() {
     let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     let mut failures = Vec::new();
     for directory in entries(&root) {
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();

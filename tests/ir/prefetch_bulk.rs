@@ -207,7 +207,6 @@ impl Form {
         let args = vec![Arg::from(&x), Arg::from(&map), Arg::from(&mut y), Arg::from(n)];
         let options = LoadOptions::default().ptxas(PTXAS.as_ref());
         // No kernel comes twice.
-        #[cfg(feature = "cuda-any-version")]
         let options = options.cache(None);
         let ran = device.load_with(options, &kernel).unwrap().launch(grid, args);
         ran.map_err(|error| error.to_string())?;

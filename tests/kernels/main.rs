@@ -7,7 +7,6 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,7 +14,6 @@ mod support;
 mod attention;
 mod attention_varlen;
 mod axis;
-#[cfg(feature = "tune")]
 mod bench;
 mod checked;
 mod convolution;

@@ -3,7 +3,6 @@
 //! `cargo test --release --test mutants -- --nocapture` tries all and prints the table of docs/evidence/sanitizer.md; a
 //! build with debug assertions tries a twentieth, and all with `TILEWRIGHT_ALL_MUTANTS=1`.
 
-#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -19,7 +18,6 @@ mod checked;
 mod equivalent;
 mod kernels;
 mod operators;
-#[cfg(feature = "cuda-any-version")]
 mod peers;
 mod speed;
 

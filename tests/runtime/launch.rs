@@ -497,7 +497,6 @@ fn the_default_simulator_has_the_target_of_the_environment() {
 }
 
 /// Streams and memory of a program that uses `cudarc`, in and out.
-#[cfg(feature = "cuda-any-version")]
 #[test]
 fn gpu_streams_and_memory_of_cudarc() {
     use cudarc::driver::CudaContext;

@@ -71,17 +71,14 @@ impl Subject {
         self.grid.blocks[0]
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn grid(&self) -> Grid {
         self.grid
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn is_cooperative(&self) -> bool {
         self.cooperative
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn args(&self) -> &[Arg] {
         &self.args
     }
@@ -99,7 +96,6 @@ impl Subject {
     }
 
     /// Returns whether there are several launches.
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn is_chain(&self) -> bool {
         self.launches > 1
     }
