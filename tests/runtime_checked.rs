@@ -277,3 +277,32 @@ fn results_are_the_same_with_checks() {
         }
     }
 }
+
+/// A load with checks leaves out those of accesses that are proved for every launch, and no other.
+#[test]
+fn what_is_proved_for_every_launch_is_not_checked() {
+    let options = KernelOptions::default().block([64, 1, 1]);
+    let kernel = Kernel::<Params>::build_with(options, "part", Target::SM_80, |k, (x, n)| {
+        let t = k.thread_idx().x;
+        let tile = k.shared::<i32>(64);
+        tile.store(k, t, t / 3);
+        k.barrier();
+        let other = tile.load(k, 63 - t);
+        let open = tile.load(k, n);
+        x.store(k, t, other + open / n);
+    });
+    let kernel = kernel.unwrap();
+    let device = Device::sim().unwrap();
+    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    let checked: Vec<&str> = function.checks().iter().map(|check| check.op).collect();
+    assert_eq!(checked, ["ld", "div", "st"]);
+    let all: Vec<&str> = kernel.checked().unwrap().sites().iter().map(|site| site.op).collect();
+    assert_eq!(all, ["st", "ld", "ld", "div", "st"]);
+    assert!(
+        device
+            .load_with(LoadOptions::default().checked(false), &kernel)
+            .unwrap()
+            .checks()
+            .is_empty()
+    );
+}

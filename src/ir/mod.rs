@@ -90,6 +90,7 @@ pub use kernel::{
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
+pub(crate) use passes::checked::Proved;
 pub(crate) use required_len::{LenExpr, LenFun};
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
