@@ -36,9 +36,9 @@
 //! | write and read kernels as text | `Display` of [`Kernel`], [`parse()`] |
 //! | limit threads, clusters and registers | [`KernelOptions`], [`LaunchBounds`] |
 //!
-//! Values are in SSA form; register variables ([`Registers`]) are the only mutable exception. Control
-//! flow is structured: [`Control`](op::Control) operations own regions, and each region ends in a
-//! terminator.
+//! Values are in SSA form; register variables ([`Registers`]) are the only mutable exception.
+//! Control flow is structured: [`Control`](op::Control) operations own regions, and each region
+//! ends in a terminator.
 
 mod analysis;
 mod bounds;

@@ -353,8 +353,8 @@ errors! {
         /// parameter {param} needs a buffer of at least `{expression}` elements, which cannot be
         /// computed from the other arguments
         NoLength { param: usize, expression: String },
-        /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols
-        /// (`Int::with_width`) and `i64` indices
+        /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with
+        /// 64-bit symbols (`Int::with_width`) and `i64` indices
         Range { expression: String, value: i64, scalar: Scalar },
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! You use them all in the same four steps: choose a configuration for the target and the problem,
 //! build the kernel, load it on a device, launch it. The configuration decides the generated code.
-//! The problem holds the sizes of a launch, so that one kernel serves many problems. To add a kernel
-//! of your own, implement [`ReadyKernel`].
+//! The problem holds the sizes of a launch, so that one kernel serves many problems. To add a
+//! kernel of your own, implement [`ReadyKernel`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {

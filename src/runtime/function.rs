@@ -230,8 +230,8 @@ impl<P> Function<P> {
     /// one, as a cooperative launch, or with programmatic dependent launch.
     ///
     /// # Errors
-    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
-    /// cooperative launch.
+    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce)
+    /// for a cooperative launch.
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

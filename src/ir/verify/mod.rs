@@ -24,8 +24,8 @@
 //!   - `LocalEmpty`, `LocalSize`: a local allocation is not empty, and all of them fit in a
 //!     thread's local memory.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array is not empty, and all of them fit in a module.
-//!   - `GlobalEmpty`, `GlobalValues`, `GlobalBytes`: a global array is not empty, has no more initial
-//!     values than elements, and all of them fit in 256 MiB.
+//!   - `GlobalEmpty`, `GlobalValues`, `GlobalBytes`: a global array is not empty, has no more
+//!     initial values than elements, and all of them fit in 256 MiB.
 //!   - `VarEmpty`, `VarSize`: a variable has at least one register, and not too many.
 //!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a
 //!     parameter.

@@ -34,7 +34,8 @@ type X = Role<0>;
 const ALIGN: u32 = 1024;
 
 crate::params! {
-    /// The kernel's parameters. Pairs are along the width, then along the height, as in the map of x.
+    /// The kernel's parameters. Pairs are along the width, then along the height, as in the map of
+    /// x.
     pub(super) struct Params<T: VectorElement<2>> => ParamsAt<'b, T> {
         /// x as (channel, column, row, image).
         pub(super) x: TensorMap<T, 4>,

@@ -16,7 +16,8 @@ const READ: u64 = 16;
 const STEP: u32 = 64;
 
 /// How a sequence's keys are split among thread blocks. The launch chooses it, unless you pass your
-/// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every GPU.
+/// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every
+/// GPU.
 ///
 /// Split `i` has the `tokens` keys from key `i * tokens` on, and the last split has the rest. A
 /// sequence with at most `tokens` keys is computed by one block and uses no workspace. A sequence's

@@ -16,7 +16,8 @@ use crate::ir::{Body, BuildErrors, Kernel, Val};
 use crate::runtime::Grid;
 use crate::tensor::rows::RowTile;
 
-/// The element types of a kernel's input and output in its body, which is the same Rust code for all of them.
+/// The element types of a kernel's input and output in its body, which is the same Rust code for
+/// all of them.
 pub(in crate::kernels) type Input = Role<0>;
 pub(in crate::kernels) type Output = Role<1>;
 

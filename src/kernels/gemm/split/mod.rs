@@ -309,8 +309,9 @@ fn lengths(
     Ok([elements as usize, groups as usize])
 }
 
-/// Your own workspace for launches that split K or are [grouped](crate::kernels::gemm::BatchMode::Grouped): it holds
-/// partial accumulators, or the counter from which thread blocks draw tiles. Allocate it with
+/// Your own workspace for launches that split K or are
+/// [grouped](crate::kernels::gemm::BatchMode::Grouped): it holds partial accumulators, or the
+/// counter from which thread blocks draw tiles. Allocate it with
 /// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) and pass it as
 /// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
 ///
