@@ -8,7 +8,8 @@ use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
 use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
-/// Teams of lanes, warps, blocks and clusters, with each form of accesses, and the columns of a row that fills the tile.
+/// Teams of lanes, warps, blocks and clusters, with each form of accesses, and the columns of a row
+/// that fills the tile.
 fn tiles() -> Vec<(RowTile, u32)> {
     let tile = RowTile { threads: 64, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
     let teams = [(64, 1, 1), (64, 8, 1), (64, 32, 1), (96, 96, 1), (32, 32, 2), (64, 64, 4)];
@@ -22,7 +23,8 @@ fn tiles() -> Vec<(RowTile, u32)> {
     all.collect()
 }
 
-/// All columns of a short row; some of a long one, with those at its ends and where the next block goes on.
+/// All columns of a short row; some of a long one, with those at its ends and where the next block
+/// goes on.
 fn columns_to_ask(columns: u32) -> Vec<i32> {
     let columns = columns as i32;
     let inner = if columns < 20 { 0..columns } else { 0..8 };
@@ -31,8 +33,8 @@ fn columns_to_ask(columns: u32) -> Vec<i32> {
     inner.chain(others.into_iter().filter(|column| *column >= 0)).chain(last).collect()
 }
 
-/// The element at each column of a row, in all of its threads, bit by bit: also NaN and -0. Columns that the row does not have
-/// are 0. One thread of a row is its leader.
+/// The element at each column of a row, in all of its threads, bit by bit: also NaN and -0. Columns
+/// that the row does not have are 0. One thread of a row is its leader.
 #[test]
 fn every_column_of_a_held_row_is_its_element() {
     type Params = (Global<f32>, GlobalMut<f32>, GlobalMut<f32>, GlobalMut<i32>, [i32; 3]);
@@ -110,8 +112,8 @@ fn every_column_of_a_held_row_is_its_element() {
     }
 }
 
-/// An SM has 65536 registers. A tile of 64 elements in each thread leaves room for 1024 threads, also if a kernel converts the
-/// row twice.
+/// An SM has 65536 registers. A tile of 64 elements in each thread leaves room for 1024 threads,
+/// also if a kernel converts the row twice.
 #[test]
 fn wide_tiles_leave_room_for_1024_threads() {
     let Some(ptxas) = ptxas::find() else { return };

@@ -51,7 +51,8 @@ fn lines(fault: &Fault) -> ((&'static str, &'static str), [u32; 2]) {
     ((fault.op, other.op.name), lines)
 }
 
-/// Of the races of two lines, that of the farthest threads is reported: the barrier between them orders the others too.
+/// Of the races of two lines, that of the farthest threads is reported: the barrier between them
+/// orders the others too.
 #[test]
 fn a_race_is_that_of_the_farthest_threads() {
     let body = "
