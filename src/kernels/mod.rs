@@ -1,5 +1,5 @@
 //! Ready kernels: GEMM, attention, softmax, reductions and others, written with the public API
-//! only. Come here to call one, or to read one before you write your own.
+//! only, so each also shows how to write your own.
 //!
 //! You use them all in the same four steps: choose a configuration for the target and the problem,
 //! build the kernel, load it on a device, launch it. The configuration decides the generated code.

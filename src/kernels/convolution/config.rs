@@ -1,5 +1,5 @@
-//! [`ConvolutionConfig`]: the tile, the stages and the epilogue of a convolution kernel, and how to
-//! choose them. Come here to tune a layer.
+//! [`ConvolutionConfig`]: the tile, the stages and the epilogue of a convolution kernel. `new`
+//! chooses tile and stages for a problem, `candidates` lists what a tuner should try.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 //! [`Plan`]: the layouts and copies that the host computes before it builds the kernel, and the
-//! device code. Come here to change the schedule.
+//! device code, which starts at `Plan::body`.
 //!
 //! A block is persistent and walks over tiles of y, 128 pixels by up to 256 output channels. Thread
 //! 0 of the producer warp group loads, for each filter position and each block of 64 channels, the

@@ -1,6 +1,6 @@
 //! [`DecodePlan`]: into how many splits a launch divides each sequence's keys, so that a small
-//! batch still fills the GPU, and how large the workspace for the splits' partial results is. Come
-//! here if the number of splits is not what you expect.
+//! batch still fills the GPU, and how large the workspace for the splits' partial results is. Pass
+//! a plan of your own in [`DecodeArgs`](super::DecodeArgs::plan) to fix the splits.
 
 use super::config::DecodeConfig;
 use super::error::DecodeError;

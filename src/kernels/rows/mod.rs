@@ -1,5 +1,5 @@
-//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share. Come
-//! here for [`RowProblem`], which you pass at launch.
+//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share. A
+//! launch takes the [`RowProblem`].
 
 mod config;
 mod error;

@@ -1,5 +1,5 @@
-//! [`SelectiveScanConfig`]: what decides the generated code of a selective scan. Come here to choose
-//! or measure configurations.
+//! [`SelectiveScanConfig`]: what decides the generated code of a selective scan. `new` chooses tile
+//! and lanes for a problem.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 //! [`GemmError`]: errors for unsupported GEMM configurations and for problems that a kernel cannot
-//! run. Come here to look up what to change after a failed build or launch.
+//! run. Each message says what to change.
 
 use crate::errors::errors;
 

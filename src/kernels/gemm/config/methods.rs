@@ -1,6 +1,6 @@
 //! [`Schedule`], [`Splits`], [`LoadMethod`], [`StoreMethod`] and their siblings: which warps do
 //! what, how blocks share the steps along K, how tiles of A and B are fetched, and how tiles of D
-//! are written. Come here to choose between them.
+//! are written. Each variant says when to pick it.
 
 /// Which instructions multiply, and how the warps of a block share the work.
 ///

@@ -1,5 +1,5 @@
-//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B. Come
-//! here for mixture-of-experts launches.
+//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B, as
+//! in a mixture of experts.
 
 use crate::runtime::Buffer;
 

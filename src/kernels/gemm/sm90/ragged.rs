@@ -1,6 +1,6 @@
 //! Ragged GEMM: problems of different sizes in one launch. Their table lies on the device, and a
-//! first kernel turns it into tensor maps for the GEMM kernel. Come here if GEMMs differ in more
-//! than their row counts; for those, grouped GEMM is enough.
+//! first kernel turns it into tensor maps for the GEMM kernel. If the problems differ only in their
+//! row counts, grouped GEMM (`groups.rs`) is enough.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Split-K and stream-K: several thread blocks share a tile's steps along K. Each writes its
-//! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order and
-//! stores the tile. Come here to change how parts are exchanged and summed.
+//! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order, so
+//! that every launch returns the same bits, and stores the tile.
 
 pub(crate) mod work_tiles;
 
