@@ -1,6 +1,6 @@
 //! Runs a cluster's blocks together, and executes their asynchronous operations. In a launch
-//! without clusters, each block is a cluster of its own. This is the simulator's main loop; come
-//! here for when a warp stops, waits and continues.
+//! without clusters, each block is a cluster of its own. This is the simulator's main loop, and
+//! `Cluster::run_one` is one turn of it.
 //!
 //! The warps run in turn, or at random. An asynchronous operation is executed as late as possible:
 //! when a thread waits for the operation, or when no warp can continue and one waits at the

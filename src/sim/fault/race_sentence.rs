@@ -1,5 +1,5 @@
-//! Writes data races as the sentences that a fault report prints. Come here to change their
-//! wording.
+//! Writes data races as the sentences that a fault report prints. `sentence.rs` does it for all
+//! other faults.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! [`ResultsDiffer`]: two schedules of a launch left different results. Come here to change what the
-//! error says.
+//! [`ResultsDiffer`], the error of a launch whose schedules left different results.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! A race as the detector reports it: both accesses, and the synchronisation that is missing
-//! between the two. `fault/race_sentence.rs` turns it into a message. Come here for how the missing
-//! synchronisation is chosen.
+//! between the two. `fault/race_sentence.rs` turns it into a message. `Races::missing` chooses the
+//! synchronisation.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};
