@@ -1,6 +1,5 @@
 //! [`TensorError`]: errors from invalid tensor operations. Host functions return them; inside a
-//! kernel they are recorded, and the build reports them. Come here to look up what an error of a
-//! slice, copy or MMA means.
+//! kernel they are recorded, and the build reports them.
 
 use crate::errors::errors;
 use std::fmt;
