@@ -1,5 +1,4 @@
-//! Format strings: the messages of `assert` and the text of `printf`. Come here to see which
-//! placeholders you can write.
+//! Format strings: the messages of `assert` and the text of `printf`.
 //!
 //! Placeholders look like Rust's, but can express only what C's `printf` can, because that is what
 //! a GPU offers. For example, `{}` prints a floating-point value as `%g`, with six significant

@@ -1,5 +1,5 @@
 //! Asynchronous copies between global and shared memory: `cp.async` by every thread, bulk copies
-//! and TMA tensor copies by one thread. Come here to load the next tile while a kernel computes
+//! and TMA tensor copies by one thread. A kernel loads the next tile with them while it computes
 //! with the current one.
 
 use super::body::Body;

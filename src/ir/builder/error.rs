@@ -1,5 +1,5 @@
 //! The errors that [`Kernel::build`](crate::ir::Kernel::build) returns, each with the Rust line
-//! that caused it. Come here to handle a failed build, or to add a cause.
+//! that caused it.
 
 use std::fmt;
 

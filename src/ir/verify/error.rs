@@ -1,5 +1,4 @@
-//! The verifier's errors: one variant per rule. Come here to handle a rejected kernel, or to add a
-//! rule; `mod.rs` lists the rules by group.
+//! The verifier's errors: one variant per rule. `mod.rs` lists the rules by group.
 
 use std::fmt;
 

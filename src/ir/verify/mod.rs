@@ -1,5 +1,4 @@
-//! The verifier. If it accepts a kernel, lowering, simulating and generating PTX never panic. Come
-//! here to add a rule, or to see what a kernel must satisfy.
+//! The verifier. If it accepts a kernel, lowering, simulating and generating PTX never panic.
 //!
 //! It checks the rules below and returns every violation, each as a variant of [`VerifyError`].
 //! Later groups run only if earlier ones found nothing, because they rely on what those checked.

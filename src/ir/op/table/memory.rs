@@ -1,6 +1,6 @@
 //! Op-table rows for memory accesses, pointers, register variables, atomics and cache hints. A row
 //! is one operation: its operands, attributes, result, first target, and PTX mnemonic if it is a
-//! single instruction (`table.rs` explains the notation). Come here to add a memory operation.
+//! single instruction (`table.rs` explains the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! memory_rows {

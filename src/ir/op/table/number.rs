@@ -1,5 +1,5 @@
 //! Op-table rows for arithmetic, comparison and conversion, one per operation (`table.rs` explains
-//! the notation). Come here to add an operation that computes a value from values.
+//! the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! number_rows {

@@ -1,6 +1,5 @@
 //! Op-table rows for barriers, fences and asynchronous copies, one per operation (`table.rs`
-//! explains the notation). Come here to add an operation that synchronises threads or copies in the
-//! background.
+//! explains the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! sync_rows {

@@ -1,5 +1,5 @@
 //! Op-table rows for tensor cores, warps and single threads, one per operation (`table.rs` explains
-//! the notation). Come here to add an MMA, a shuffle or vote, or a request to the hardware.
+//! the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! warp_rows {
