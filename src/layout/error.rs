@@ -1,5 +1,5 @@
 //! [`LayoutError`] is the algebra's error, [`NameError`] the one for mode names. [`ModePath`] says
-//! which mode an error is about. Come here to add an error or to change a message.
+//! which mode an error is about.
 
 use crate::errors::errors;
 use std::fmt;
