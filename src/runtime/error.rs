@@ -1,5 +1,5 @@
 //! Defines [`RuntimeError`]: the error type of all runtime calls, such as loads, copies and
-//! launches. Come here to see what can fail and which cure the message names.
+//! launches. Each message names the cure.
 
 use crate::errors::errors;
 

@@ -1,5 +1,4 @@
-//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded. Come here to launch
-//! or time it.
+//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded.
 
 use std::fmt;
 use std::marker::PhantomData;

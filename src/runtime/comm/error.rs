@@ -1,5 +1,4 @@
-//! Defines [`CommError`]: the error type of communicators. Come here to see why connecting or a
-//! collective can fail.
+//! Defines [`CommError`]: the error type of communicators.
 
 use std::time::Duration;
 
