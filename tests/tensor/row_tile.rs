@@ -1,10 +1,11 @@
-//! `RowTile`: who stores the result of a row, elements of the row that is held, and registers.
+//! `RowTile`: who stores the result of a row, elements of the row that is held, rows that it does
+//! not hold, and registers.
 
 use crate::support::ptxas;
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
-use tilewright::runtime::{Device, Grid};
+use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim::Options;
 use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
@@ -109,6 +110,38 @@ fn every_column_of_a_held_row_is_its_element() {
                 assert_eq!(value.to_bits(), expected, "{tile:?} from {first}, thread {thread}");
             }
         }
+    }
+}
+
+/// A row fits if the tile's threads hold all of its columns at once: the assertion fails for the
+/// first longer row. Without assertions the kernel is the one that never asked.
+#[test]
+fn a_row_beyond_the_capacity_is_reported() {
+    for (tile, _) in tiles() {
+        let build = |asks: bool| {
+            Kernel::<(GlobalMut<i32>, i32)>::build_with(
+                tile.options(),
+                "fits",
+                Target::SM_90,
+                |k, (x, columns)| {
+                    if asks {
+                        tile.assert_fits::<f32>(k, columns);
+                    }
+                    x.store(k, k.thread_idx().x, columns);
+                },
+            )
+            .unwrap()
+        };
+        let kernel = build(true);
+        assert!(*kernel.without_asserts().ir() == *build(false).ir(), "{kernel}");
+        let device = Device::sim().unwrap();
+        let function = device.load(&kernel).unwrap();
+        let grid = Grid::new([tile.cluster, 1, 1], [tile.threads, 1, 1]);
+        let mut x = device.zeros::<i32>(tile.threads as usize).unwrap();
+        let capacity = (tile.sharers() * tile.vectors * tile.vector(Scalar::F32)) as i32;
+        function.launch(grid, (&mut x, capacity)).unwrap();
+        let error = function.launch(grid, (&mut x, capacity + 1)).unwrap_err();
+        assert!(matches!(error, RuntimeError::AssertFailed(_)), "{tile:?}: {error}");
     }
 }
 
