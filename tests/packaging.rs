@@ -19,7 +19,8 @@ fn cargo(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo prints text")
 }
 
-/// The crates that a program builds which depends on the library with these features, the library not counted.
+/// The crates that a program builds which depends on the library with these features, the library
+/// not counted.
 fn dependencies(features: &[&str]) -> BTreeSet<String> {
     let tree = ["tree", "--package", "tilewright", "--edges", "normal", "--prefix", "none"];
     let tree = cargo(&[&tree, features].concat());
@@ -39,7 +40,8 @@ fn the_library_has_few_dependencies() {
     assert!(none.len() <= 5, "{} crates without features: {none:#?}", none.len());
 }
 
-/// Each file that a packaged source includes or names as a module is packaged too, and no file of the tests is.
+/// Each file that a packaged source includes or names as a module is packaged too, and no file of
+/// the tests is.
 #[test]
 fn the_package_is_complete() {
     let list = cargo(&["package", "--package", "tilewright", "--list", "--allow-dirty"]);
@@ -88,7 +90,8 @@ fn the_package_is_complete() {
     }
 }
 
-/// The README's pictures are found by relative links, in a clone as well as on the pages that show the repository.
+/// The README's pictures are found by relative links, in a clone as well as on the pages that show
+/// the repository.
 #[test]
 fn pictures_of_the_readme_are_files() {
     let root = Path::new(ROOT);
@@ -103,8 +106,9 @@ fn pictures_of_the_readme_are_files() {
     }
 }
 
-/// rustdoc writes a page for each macro of the notation where readers look for it, although the macros themselves are hidden
-/// names in the root of the crate. Documenting the whole library takes minutes, so this documents its exports alone.
+/// rustdoc writes a page for each macro of the notation where readers look for it, although the
+/// macros themselves are hidden names in the root of the crate. Documenting the whole library takes
+/// minutes, so this documents its exports alone.
 #[test]
 fn the_macros_of_the_notation_have_pages() {
     let root = Path::new(ROOT);

@@ -93,7 +93,8 @@ fn all_types(device: &Device, stream: &Arc<CudaStream>) {
     half_types(device, stream);
 }
 
-/// A slice of `half::bf16`, which is what a tensor library has, is a buffer of our `bf16` without a copy.
+/// A slice of `half::bf16`, which is what a tensor library has, is a buffer of our `bf16` without a
+/// copy.
 fn half_types(device: &Device, stream: &Arc<CudaStream>) {
     let values = [1.5f32, -2.0, 3.0].map(bf16::from_f32);
     let slice: CudaSlice<half::bf16> =

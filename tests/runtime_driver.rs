@@ -2,8 +2,8 @@
 //!
 //! The driver is missing, old or broken in every way, and calls and drops come in every order.
 //!
-//! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in a child
-//! process that finds it first.
+//! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in
+//! a child process that finds it first.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -63,13 +63,15 @@ fn calls_that_wait_for_a_hung_collective_fail() {
     }
 }
 
-/// The drop of a communicator waits until its threads have let go of the last streams: the process may end right after it.
+/// The drop of a communicator waits until its threads have let go of the last streams: the process
+/// may end right after it.
 #[test]
 fn slow_watchers_of_a_communicator_leave_no_stream() {
     check("hung_to_vec", &[("EAGER", "1"), ("WATCH_MS", "400")]);
 }
 
-/// If an abort does not end the collective, the waiting call fails all the same. What the collective uses is not freed.
+/// If an abort does not end the collective, the waiting call fails all the same. What the
+/// collective uses is not freed.
 #[test]
 fn a_collective_that_cannot_be_aborted_is_left_behind() {
     let Some(folder) = complete_driver() else { return };
@@ -401,7 +403,8 @@ fn child() {
     eprintln!("case {case} ran");
 }
 
-/// Every way to ask for a GPU answers `error`; asking for any device gives the simulator, if `falls_back`.
+/// Every way to ask for a GPU answers `error`; asking for any device gives the simulator, if
+/// `falls_back`.
 fn check_no_gpu(error: RuntimeError, falls_back: bool) {
     assert_eq!(Device::cuda(0), Err(error.clone()));
     assert_eq!(Device::cuda_count(), Err(error.clone()));
@@ -537,8 +540,8 @@ fn asserts() {
     assert!(device.upload(&[1]).is_ok());
 }
 
-/// The memory of failed assertions is used by launches on all streams and by graphs: none is lost, and it is freed after
-/// the last.
+/// The memory of failed assertions is used by launches on all streams and by graphs: none is lost,
+/// and it is freed after the last.
 fn asserts_on_streams() {
     let device = gpu();
     let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
@@ -630,8 +633,8 @@ fn cycles(count: usize) {
     }
 }
 
-/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is given back all the
-/// same, and no failure is lost.
+/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is
+/// given back all the same, and no failure is lost.
 fn cycles_with_asserts() {
     let device = gpu();
     let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
@@ -675,8 +678,9 @@ fn threads() {
     });
 }
 
-/// Threads come and go, each on both streams, which belong to one of them or, in the next round, to another: all read the
-/// same memory, which is written on either stream before and behind them, and dropped under the last launches.
+/// Threads come and go, each on both streams, which belong to one of them or, in the next round, to
+/// another: all read the same memory, which is written on either stream before and behind them, and
+/// dropped under the last launches.
 fn streams_of_threads() {
     let device = gpu();
     let f = device.load(&axpy(device.target())).unwrap();
@@ -711,8 +715,8 @@ fn streams_of_threads() {
     }
 }
 
-/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and what was
-/// allowed of the function before: shared memory, large clusters.
+/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and
+/// what was allowed of the function before: shared memory, large clusters.
 fn launch_shape() {
     let device = gpu();
     let mut shape = device.zeros::<u32>(8).unwrap();
@@ -817,7 +821,8 @@ fn on(stream: &Stream) -> LaunchOptions<'_> {
     LaunchOptions::default().stream(stream)
 }
 
-/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered is seen.
+/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered
+/// is seen.
 fn streams() {
     let device = gpu();
     let f = device.load(&axpy(Target::SM_80)).unwrap();
@@ -875,7 +880,8 @@ fn streams() {
     assert_eq!(time.elapsed, Duration::from_millis(2));
 }
 
-/// Drops buffers, functions and streams right after a launch on a stream other than the freeing stream.
+/// Drops buffers, functions and streams right after a launch on a stream other than the freeing
+/// stream.
 fn stream_drops() {
     let device = gpu();
     let grid = Grid::cover(8, 8);
@@ -1037,8 +1043,8 @@ fn cached() {
     device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
 }
 
-/// Code of an assembler: it is what runs, it is kept by the version of that, and what it refuses is said. The assembler is
-/// a script that makes code as the driver of these tests has it.
+/// Code of an assembler: it is what runs, it is kept by the version of that, and what it refuses is
+/// said. The assembler is a script that makes code as the driver of these tests has it.
 fn assembled() {
     use std::os::unix::fs::PermissionsExt;
     let folder = PathBuf::from(std::env::var("FAKE_CUDA_CACHE").unwrap());
@@ -1073,8 +1079,8 @@ fn assembled() {
     assert_eq!(error, RuntimeError::Ptxas { kernel: "nonsense".to_owned(), error: refused });
 }
 
-/// A thread launches on the stream of a recording while another one ends it: each launch is in the graph, which keeps
-/// what it uses, or runs on the stream.
+/// A thread launches on the stream of a recording while another one ends it: each launch is in the
+/// graph, which keeps what it uses, or runs on the stream.
 fn graphs_of_threads() {
     let device = gpu();
     let x = device.upload(&[1.0f32; 8]).unwrap();
@@ -1282,7 +1288,8 @@ fn notes() {
         };
         assert_eq!((kernel.as_str(), note.code), ("empty", 7508));
     }
-    // The linker would ignore it, too; so the text is loaded as a whole, and the cache has nothing of it.
+    // The linker would ignore it, too; so the text is loaded as a whole, and the cache has nothing
+    // of it.
     let compiled = cache.stats().misses;
     let known = KernelOptions::default().block([128, 1, 1]).max_registers(32);
     let function = load_with(known, "empty", "setmaxnreg.dec.sync.aligned.u32 24;").unwrap();

@@ -1,5 +1,6 @@
 //! Kernels that check their own accesses on the GPU: [`CheckedKernel`], and the [`Record`] of a
-//! violation. Loading with checks makes them; come here to run one without this crate's runtime.
+//! violation. Loading with checks makes them; you need this module only to run one without this
+//! crate's runtime.
 
 use std::fmt;
 

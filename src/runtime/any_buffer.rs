@@ -11,8 +11,8 @@ use crate::ir::types::{Const, Scalar};
 
 /// A [`Buffer`] whose element type is a value. Kernels without Rust types, such as
 /// [`AnyGemm`](crate::kernels::gemm::AnyGemm), read and write it through [`BufferRef`] and
-/// [`BufferMut`]. If you know the type when you write the program, use [`Buffer`]: rustc then checks
-/// it, and a launch checks nothing.
+/// [`BufferMut`]. If you know the type when you write the program, use [`Buffer`]: rustc then
+/// checks it, and a launch checks nothing.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

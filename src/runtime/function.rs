@@ -1,5 +1,4 @@
-//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded. Come here to launch
-//! or time it.
+//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -258,8 +257,8 @@ impl<P> Function<P> {
     /// one, as a cooperative launch, or with programmatic dependent launch.
     ///
     /// # Errors
-    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
-    /// cooperative launch.
+    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce)
+    /// for a cooperative launch.
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

@@ -1,4 +1,5 @@
-//! Checks that public items of the layout layer have asserted examples, and fallible functions document their errors.
+//! Checks that public items of the layout layer have asserted examples, and fallible functions
+//! document their errors.
 
 use std::path::Path;
 

@@ -434,8 +434,8 @@ fn composed_layouts_show_their_values() {
     }
 }
 
-/// In the pictures of input and result, a value has one colour, and two values have one colour if they are
-/// in the same tile (and only then, while there are at most eight tiles).
+/// In the pictures of input and result, a value has one colour, and two values have one colour if
+/// they are in the same tile (and only then, while there are at most eight tiles).
 fn check_tiles(picture: &Drawing, input: &Layout, zipped: &Layout) {
     let tile = zipped.get(&[0]).unwrap().size().unwrap().to_static().unwrap();
     let size = zipped.size().unwrap().to_static().unwrap();

@@ -1,6 +1,7 @@
 //! Checks that the crate without default features is pure Rust with few dependencies.
 //!
-//! It needs no CUDA, no C library and no build script; the layout layer uses nothing of an operating system.
+//! It needs no CUDA, no C library and no build script; the layout layer uses nothing of an
+//! operating system.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -61,7 +62,8 @@ fn sources(folder: &Path, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// Modules of `std` that are the same everywhere, also on a machine without files, threads or a clock.
+/// Modules of `std` that are the same everywhere, also on a machine without files, threads or a
+/// clock.
 const EVERYWHERE: [&str; 18] = [
     "borrow",
     "cell",

@@ -230,7 +230,8 @@ fn ptx_on_the_simulator() {
     );
 }
 
-/// Without a driver, all ways to ask for a GPU return that error, and asking for any device gives the simulator.
+/// Without a driver, all ways to ask for a GPU return that error, and asking for any device gives
+/// the simulator.
 #[test]
 fn no_driver() {
     let expected = RuntimeError::NoDriver;

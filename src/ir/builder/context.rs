@@ -1,6 +1,5 @@
 //! [`Context`]: the state of one build, with the growing IR, the stack of open bodies, and the
-//! errors so far. Every builder method appends its operation through it. Come here to change how
-//! operations are recorded or how errors get their lines.
+//! errors so far. Every builder method appends its operation through it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

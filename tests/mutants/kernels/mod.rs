@@ -46,8 +46,8 @@ pub(crate) struct Subject {
     pub(crate) ir: KernelIr,
     grid: Grid,
     cooperative: bool,
-    /// Launches of the kernel, one after the other: those behind the first are programmatic, and each has the first two
-    /// arguments of the one before exchanged.
+    /// Launches of the kernel, one after the other: those behind the first are programmatic, and
+    /// each has the first two arguments of the one before exchanged.
     launches: u32,
     args: Vec<Arg>,
 }
@@ -114,7 +114,8 @@ impl Subject {
         self.run_checked(ir, &[], &mut [], options)
     }
 
-    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a record as further parameters.
+    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a
+    /// record as further parameters.
     pub(crate) fn run_checked(
         &self,
         ir: &KernelIr,
