@@ -31,6 +31,9 @@ errors! {
         ValueOutsideItsBody { made: SourceLocation },
         /// this value belongs to another kernel: use only values of the kernel that is being built
         ForeignValue,
+        /// `{op}` belongs to an outer kernel, but the closure of another kernel runs: add it before
+        /// or after that kernel is built
+        OutsideItsKernel { op: &'static str },
         /// `{op}` cannot run: the body was ended at {terminator}
         AfterTerminator { op: &'static str, terminator: SourceLocation },
         /// this body of `{op}` returns a `Terminated` from another body: end it with a jump of its
