@@ -1,5 +1,6 @@
-//! [`Facts`]: what holds at the place that the walk has reached, as a stack: a region's facts go
-//! when the walk leaves it.
+//! [`Facts`]: the inequalities and equalities that hold at the operation that `walk.rs` looks at,
+//! for example `i < n` inside of `if_(i.lt(n))`. They are a stack, because a region's facts end
+//! with the region. `entail.rs` derives bounds from them.
 
 use std::collections::HashMap;
 

@@ -124,8 +124,9 @@ impl FloatMode {
     /// `.rp`: toward positive infinity.
     pub const RP: FloatMode = FloatMode::new(Rounding::Up);
 
-    /// Creates a mode with this rounding, without flushing and clamping. The constants such as
-    /// [`RN`](FloatMode::RN) are shorter.
+    /// Creates a mode with this rounding, without [flushing](FloatMode::ftz) and
+    /// [clamping](FloatMode::sat). Use it if the rounding is a variable of your program; otherwise
+    /// a constant such as [`RN`](FloatMode::RN) is shorter.
     pub const fn new(rounding: Rounding) -> FloatMode {
         FloatMode { rounding, ftz: false, clamp: Clamp::None }
     }

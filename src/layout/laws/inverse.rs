@@ -1,5 +1,5 @@
-//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout` against the
-//! equations that define them.
+//! The laws of `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout`: the equations
+//! that define them, checked index by index. Property tests call them, the crate's and yours.
 
 use super::{LIMIT, Law, Violation};
 use crate::layout::composed::ComposedLayout;

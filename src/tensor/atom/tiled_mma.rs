@@ -304,7 +304,7 @@ impl TiledMma {
     }
 
     /// Maps (thread index, value) to an index in C's M x N tile: [`layout_tv`](Self::layout_tv) of
-    /// C.
+    /// C. Print it, or make a tiled copy from it that stores accumulators as the threads hold them.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].

@@ -61,7 +61,8 @@ impl Filter {
         (-i64::from(self.lower_padding), i64::from(self.upper_padding) - reach)
     }
 
-    /// Returns how many outputs `extent` pixels give, or 0 if the filter does not fit.
+    /// Returns how many outputs the filter has along an axis of `extent` pixels, with its padding,
+    /// stride and dilation, or 0 if it does not fit. Use it to size the output tensor.
     ///
     /// ```
     /// use tilewright::tensor::copy::Filter;
