@@ -169,7 +169,8 @@ impl PermuteProblem {
     }
 
     /// Returns the access for elements of this type: `Aligned` if every row starts and ends at a
-    /// multiple of 16 bytes, otherwise `Ragged`. `PermuteConfig::new` calls it, and a launch compares.
+    /// multiple of 16 bytes, otherwise `Ragged`. `PermuteConfig::new` calls it, and a launch
+    /// compares.
     #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let vector = u64::from(RowTile::vector_len(elem));
