@@ -6,9 +6,9 @@
 //! * [`GemmConfig::best`] chooses a configuration for a problem on a [`Machine`] with the cost
 //!   model [`GemmModel`]. You pass it a configuration that says what you need (target, types,
 //!   contiguous modes, epilogue, groups); it chooses the rest.
-//! * [`Gemm`] is the kernel built for a configuration. Like all ready kernels, you
-//!   [load](crate::kernels::Built::load) it on a device and [launch](crate::kernels::Loaded::launch)
-//!   it, with a [`GemmProblem`] and [`GemmArgs`].
+//! * [`Gemm::new`] builds the kernel of a configuration. As with all ready kernels, you
+//!   [load](crate::kernels::Built::load) it on a device, and
+//!   [launch](crate::kernels::Loaded::launch) it with a [`GemmProblem`] and [`GemmArgs`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {

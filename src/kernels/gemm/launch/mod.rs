@@ -54,8 +54,8 @@ pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
     /// The table of problems for [ragged](crate::kernels::gemm::BatchMode::Ragged) configurations, made of
     /// [`RaggedProblem::words`](crate::kernels::gemm::RaggedProblem::words).
     pub products: Option<&'h Buffer<i64>>,
-    /// Your own workspace instead of the loaded kernel's, so that several launches can run at the same
-    /// time.
+    /// Your own workspace instead of the loaded kernel's, so that several launches can run at the
+    /// same time.
     pub workspace: Option<&'h mut GemmWorkspace>,
 }
 
@@ -119,7 +119,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> ReadyKernel for Gemm<A, B,
         self.any.share(function, options)
     }
 
-    /// It checks the arguments each time; if they stay the same, [`prepare`](Loaded::prepare) saves
+    /// Checks the arguments each time; if they stay the same, [`prepare`](Loaded::prepare) saves
     /// that. [`GemmConfig::programmatic`] decides whether the launch is programmatic, not the
     /// option.
     ///
@@ -141,7 +141,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> Read
     type Config = GemmConfig;
     type Params = Untyped;
     type Problem = GemmProblem;
-    /// The second is the argument of your epilogue.
+    /// The arguments of any GEMM, and that of your epilogue.
     type Args<'a> = (GemmArgs<'a, A, B, C, D>, E::Arg<'a, 'a>);
     type Shared = GemmShared;
     type Error = GemmError;

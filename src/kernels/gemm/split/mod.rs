@@ -314,8 +314,8 @@ fn lengths(
 /// [`Loaded::workspace`](crate::kernels::Loaded::workspace) and pass it as
 /// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
 ///
-/// Launches without one use the loaded kernel's workspace and therefore run one after the other, even
-/// on different streams. With a workspace each, they can run at the same time.
+/// Launches without one use the loaded kernel's workspace and therefore run one after the other,
+/// even on different streams. With a workspace each, they can run at the same time.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
