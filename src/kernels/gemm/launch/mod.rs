@@ -400,6 +400,7 @@ impl Loaded<AnyGemm> {
 
 impl AnyGemm {
     /// Starts a GEMM with its configuration's epilogue.
+    #[cfg_attr(not(feature = "tune"), inline)]
     fn start(
         &self,
         problem: &GemmProblem,
