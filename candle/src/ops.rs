@@ -12,7 +12,7 @@ use tilewright::kernels::Loaded;
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 pub use tilewright::kernels::gemm::Activation;
 use tilewright::kernels::gemm::{
-    Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, Machine,
+    Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine,
 };
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use tilewright::kernels::rows::RowProblem;
@@ -542,7 +542,7 @@ impl Linear {
         };
         let machine = Machine::of(place.device);
         let config = GemmConfig { epilogue, ..base }.best(&problem, &machine)?;
-        let gemm = place.loaded(config, || -> Result<GemmFunction<T::Own>, AnyError> {
+        let gemm = place.loaded(config, || -> Result<Loaded<Gemm<T::Own>>, AnyError> {
             Ok(Gemm::new(config)?.load(place.device)?)
         })?;
         let args = GemmArgs::new(x.buffer, weight.buffer, y);
@@ -550,7 +550,7 @@ impl Linear {
             Some(bias) => args.bias(bias.buffer),
             None => args,
         };
-        gemm.launch_with(place.options, &problem, args)?;
+        gemm.with(place.options).launch(&problem, args)?;
         Ok(())
     }
 }

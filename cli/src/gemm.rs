@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Number, Target, bf16, f16};
+use tilewright::kernels::Loaded;
 use tilewright::kernels::gemm::{
-    AnyGemm, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, InputTypes, Machine,
-    Schedule,
+    AnyGemm, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, InputTypes, Machine, Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
 use tilewright::tune::{GemmModel, GemmSpace, Regime};
@@ -332,7 +332,7 @@ fn describe(device: &Device) -> String {
 /// launch; on a GPU the first launch warms up, and the time is the fastest of five more.
 fn compute<T: Real>(
     device: &Device,
-    function: &GemmFunction<T>,
+    function: &Loaded<Gemm<T>>,
     problem: &GemmProblem,
     a: &[T],
     b: &[T],

@@ -38,6 +38,9 @@
 //! | [`selective_scan`] | the recurrence of Mamba's state-space layers, the forward pass |
 //! | [`parallel`] | linear layers that are split over several devices |
 
+// First, so that rustdoc lists what all kernels can do before what only one can.
+mod ready;
+
 mod arrival;
 pub mod attention;
 pub mod convolution;
@@ -48,7 +51,6 @@ pub mod gemm;
 pub mod norm;
 pub mod parallel;
 pub mod permute;
-mod ready;
 pub mod reduce;
 pub mod rows;
 pub mod selective_scan;

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::codegen::Ptx;
+use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::{Kernel, KernelIr};
 use crate::runtime::{
     ArgList, Arguments, Device, Function, Grid, LaunchOptions, LoadOptions, RuntimeError, Stream,
@@ -24,6 +24,7 @@ use crate::runtime::{
 /// use std::fmt;
 /// use tilewright::kernels::{Built, Launch, ReadyKernel};
 /// use tilewright::prelude::*;
+/// use tilewright::runtime::LoadOptions;
 ///
 /// /// What decides the generated code.
 /// #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +69,7 @@ use crate::runtime::{
 ///         &self.0
 ///     }
 ///
-///     fn share(&self, _: &Function<Params>) -> Result<(), RuntimeError> {
+///     fn share(&self, _: &Function<Params>, _: LoadOptions<'_>) -> Result<(), RuntimeError> {
 ///         Ok(())
 ///     }
 ///
@@ -116,11 +117,16 @@ pub trait ReadyKernel: Sized + Send + Sync {
     /// Returns the configuration that the kernel was built for.
     fn config(&self) -> &Self::Config;
 
-    /// Makes what launches share. Called once, when the kernel is loaded.
+    /// Makes what launches share. Called once, when the kernel is loaded. If a launch starts other
+    /// kernels too, load them here, with the same options.
     ///
     /// # Errors
-    /// Those of allocations.
-    fn share(&self, function: &Function<Self::Params>) -> Result<Self::Shared, Self::Error>;
+    /// Those of allocations and of [`Device::load_with`].
+    fn share(
+        &self,
+        function: &Function<Self::Params>,
+        options: LoadOptions<'_>,
+    ) -> Result<Self::Shared, Self::Error>;
 
     /// Checks the buffers and starts the kernel, or several. Does nothing if there is nothing to
     /// do.
@@ -166,7 +172,12 @@ impl<K: ReadyKernel> Built<K> {
         self.ready.config()
     }
 
-    /// Returns the kernel's IR.
+    /// Returns the value that says how a launch goes.
+    pub(in crate::kernels) fn ready(&self) -> &K {
+        &self.ready
+    }
+
+    /// Returns the kernel's IR. It prints as text.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
@@ -174,6 +185,11 @@ impl<K: ReadyKernel> Built<K> {
     /// Writes the kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
+    }
+
+    /// Writes the kernel as PTX with options, for example with line information for a profiler.
+    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
+        self.kernel.ptx_with(options)
     }
 
     /// Loads the kernel on a device.
@@ -194,7 +210,7 @@ impl<K: ReadyKernel> Built<K> {
         device: &Device,
     ) -> Result<Loaded<K>, K::Error> {
         let function = device.load_with(options, &self.kernel)?;
-        let shared = self.ready.share(&function)?;
+        let shared = self.ready.share(&function, options)?;
         Ok(Loaded { ready: Arc::clone(&self.ready), function, shared })
     }
 }
@@ -274,9 +290,19 @@ impl<K: ReadyKernel> Loaded<K> {
         LoadedWith { loaded: self, options }
     }
 
+    /// Returns the value that says how a launch goes.
+    pub(in crate::kernels) fn ready(&self) -> &K {
+        &self.ready
+    }
+
     /// Returns what launches share.
     pub(in crate::kernels) fn shared(&self) -> &K::Shared {
         &self.shared
+    }
+
+    /// Returns what launches share, to change it before the first launch.
+    pub(in crate::kernels) fn shared_mut(&mut self) -> &mut K::Shared {
+        &mut self.shared
     }
 }
 
@@ -298,7 +324,7 @@ impl<K: ReadyKernel> LoadedWith<'_, K> {
     /// # Errors
     /// Those of [`Loaded::launch`].
     pub fn launch(&self, problem: &K::Problem, args: K::Args<'_>) -> Result<(), K::Error> {
-        self.run(problem, args, None)
+        self.loaded.ready.launch(problem, args, self.start(None))
     }
 
     /// Launches the kernel, waits for it, and returns how long it ran. If the kernel is several
@@ -307,20 +333,24 @@ impl<K: ReadyKernel> LoadedWith<'_, K> {
     /// # Errors
     /// Those of [`Loaded::time`].
     pub fn time(&self, problem: &K::Problem, args: K::Args<'_>) -> Result<Timing, K::Error> {
+        self.time_all(|launch| self.loaded.ready.launch(problem, args, launch))
+    }
+
+    /// Returns the time of all kernels that `run` starts.
+    pub(in crate::kernels) fn time_all(
+        &self,
+        run: impl FnOnce(Launch<'_, K>) -> Result<(), K::Error>,
+    ) -> Result<Timing, K::Error> {
         let time = Cell::new(Timing { elapsed: Duration::ZERO, thread_ops: None });
-        self.run(problem, args, Some(&time))?;
+        run(self.start(Some(&time)))?;
         Ok(time.get())
     }
 
+    /// Returns a launch with these options. It adds the kernels' times to `time`, if there is one.
     #[inline]
-    fn run(
-        &self,
-        problem: &K::Problem,
-        args: K::Args<'_>,
-        time: Option<&Cell<Timing>>,
-    ) -> Result<(), K::Error> {
-        let Loaded { ready, function, shared } = self.loaded;
-        ready.launch(problem, args, Launch { function, shared, options: self.options, time })
+    pub(in crate::kernels) fn start<'s>(&'s self, time: Option<&'s Cell<Timing>>) -> Launch<'s, K> {
+        let Loaded { function, shared, .. } = self.loaded;
+        Launch { function, shared, options: self.options, time }
     }
 }
 
@@ -341,6 +371,15 @@ pub struct Launch<'l, K: ReadyKernel> {
 }
 
 impl<'l, K: ReadyKernel> Launch<'l, K> {
+    /// Returns the same launch with another [`LaunchOptions::programmatic`] than the caller's. A
+    /// launch that is timed is never programmatic.
+    #[inline]
+    #[must_use]
+    pub fn programmatic(&self, programmatic: bool) -> Launch<'l, K> {
+        let options = self.options.programmatic(programmatic && self.time.is_none());
+        Launch { options, ..*self }
+    }
+
     /// Starts the kernel. A kernel may be started several times in one launch.
     ///
     /// # Errors
@@ -351,7 +390,7 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
         grid: Grid,
         args: <K::Params as Arguments>::Args<'_, '_>,
     ) -> Result<(), RuntimeError> {
-        self.start_as::<K::Params>(grid, args)
+        self.start_other(self.function, grid, args)
     }
 
     /// Starts the kernel with the arguments of signature `P`. For kernels whose parameters depend
@@ -370,6 +409,23 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
         self.start_list(grid, &mut list)
     }
 
+    /// Starts another kernel, for example one that prepares the input. [`ReadyKernel::share`] loads
+    /// it.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch`].
+    #[inline]
+    pub fn start_other<P: Arguments>(
+        &self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_, '_>,
+    ) -> Result<(), RuntimeError> {
+        let mut list = ArgList::default();
+        P::erase(args, &mut list);
+        self.run(function, grid, &mut list)
+    }
+
     /// Starts the kernel with arguments whose Rust types are gone already.
     #[inline]
     pub(in crate::kernels) fn start_list(
@@ -377,10 +433,20 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
         grid: Grid,
         args: &mut ArgList<'_>,
     ) -> Result<(), RuntimeError> {
+        self.run(self.function, grid, args)
+    }
+
+    #[inline]
+    fn run<P>(
+        &self,
+        function: &Function<P>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<(), RuntimeError> {
         let Some(sum) = self.time else {
-            return self.function.launch_list(self.options, grid, args);
+            return function.launch_list(self.options, grid, args);
         };
-        let time = self.function.time_list(self.options, grid, args)?;
+        let time = function.time_list(self.options, grid, args)?;
         let Timing { elapsed, thread_ops } = sum.get();
         sum.set(Timing {
             elapsed: elapsed + time.elapsed,
@@ -406,6 +472,16 @@ impl<'l, K: ReadyKernel> Launch<'l, K> {
     /// Returns what [`ReadyKernel::share`] made.
     pub fn shared(&self) -> &'l K::Shared {
         self.shared
+    }
+
+    /// Returns this launch as one of `L`, which has the same parameters and shares the same.
+    #[inline]
+    pub(in crate::kernels) fn cast<L>(&self) -> Launch<'l, L>
+    where
+        L: ReadyKernel<Params = K::Params, Shared = K::Shared>,
+    {
+        let Launch { function, shared, options, time } = *self;
+        Launch { function, shared, options, time }
     }
 }
 

@@ -11,8 +11,9 @@ use super::tuner::Tuner;
 use super::workload::Workload;
 use crate::ir::Target;
 use crate::kernels::gemm::{
-    AnyGemm, AnyGemmFunction, GemmConfig, GemmError, GemmModel, GemmProblem, Machine, Regime,
+    AnyGemm, GemmConfig, GemmError, GemmModel, GemmProblem, Machine, Regime,
 };
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Device, LaunchOptions, Stream};
 
 #[cfg(feature = "cublas")]
@@ -124,7 +125,7 @@ pub struct GemmTunable {
 
 impl Tunable for GemmTunable {
     type Config = GemmConfig;
-    type Kernel = AnyGemm;
+    type Kernel = Built<AnyGemm>;
     type Data = GemmOperands;
 
     fn key(&self) -> String {
@@ -155,7 +156,7 @@ impl Tunable for GemmTunable {
         order
     }
 
-    fn build(config: &GemmConfig, _: Target) -> Result<AnyGemm, Rejection> {
+    fn build(config: &GemmConfig, _: Target) -> Result<Built<AnyGemm>, Rejection> {
         Ok(AnyGemm::new(*config)?)
     }
 
@@ -184,8 +185,8 @@ impl Tunable for GemmTunable {
             }
         };
         let mut own = |stream: &Stream, set: &mut GemmOperands| {
-            let function = AnyGemm::new(plain)?.load(device)?;
-            self.launch(&plain, &function, set, LaunchOptions::default().stream(stream))
+            let gemm = AnyGemm::new(plain)?.load(device)?;
+            self.launch(&plain, &gemm, set, LaunchOptions::default().stream(stream))
         };
         let stream = device.stream()?;
         device.synchronize()?;
@@ -206,11 +207,11 @@ impl Tunable for GemmTunable {
     fn launch(
         &self,
         _: &GemmConfig,
-        function: &AnyGemmFunction,
+        gemm: &Loaded<AnyGemm>,
         set: &mut GemmOperands,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, set.args(function))?)
+        Ok(gemm.with(options).launch(&self.problem, set.args(gemm))?)
     }
 
     fn verify(&self, data: &mut GemmOperands) -> Result<(), Rejection> {

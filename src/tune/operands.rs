@@ -10,8 +10,9 @@ use super::search::Rejection;
 use crate::arch::Major;
 use crate::ir::types::{Const, Scalar};
 use crate::ir::{BuildErrors, bf16, f8e4m3, f8e5m2, f16};
+use crate::kernels::Loaded;
 use crate::kernels::gemm::{
-    Activation, AnyGemmArgs, AnyGemmFunction, Bias, Epilogue, GemmProblem, InputTypes,
+    Activation, AnyGemm, AnyGemmArgs, Bias, Epilogue, GemmProblem, InputTypes,
 };
 use crate::runtime::{AnyBuffer, Device, RuntimeError, Stream};
 
@@ -251,10 +252,10 @@ fn number(value: Const) -> f64 {
 
 impl GemmOperands {
     /// Returns the arguments of a launch.
-    pub(super) fn args(&mut self, function: &AnyGemmFunction) -> AnyGemmArgs<'_> {
-        let epilogue = function.config().epilogue;
+    pub(super) fn args(&mut self, gemm: &Loaded<AnyGemm>) -> AnyGemmArgs<'_> {
+        let epilogue = gemm.config().epilogue;
         let GemmOperands { a, b, d, c, bias, .. } = self;
-        let mut args = function.args(a.as_ref(), b.as_ref(), d.as_mut());
+        let mut args = gemm.args(a.as_ref(), b.as_ref(), d.as_mut());
         args.c = c.as_ref().map(AnyBuffer::as_ref);
         args.bias = bias.as_ref().map(AnyBuffer::as_ref);
         if epilogue.alpha {
@@ -487,8 +488,7 @@ mod tests {
     #[test]
     fn epilogues_are_part_of_the_reference() {
         use crate::ir::Target;
-        use crate::kernels::gemm::{AnyGemm, GemmConfig};
-        use crate::runtime::LaunchOptions;
+        use crate::kernels::gemm::GemmConfig;
         let close = GemmProblem { batch: 2, ..GemmProblem::new(9, 11, 20) };
         let problems = [close, apart(close)];
         for (bias, problem) in [Bias::Row, Bias::Column].into_iter().zip(problems) {
@@ -505,7 +505,7 @@ mod tests {
                     move |_: &Stream, set: &mut GemmOperands| {
                         let mut args = set.args(gemm);
                         args.alpha = alpha.to_const();
-                        Ok(gemm.launch_with(LaunchOptions::default(), &problem, args)?)
+                        Ok(gemm.launch(&problem, args)?)
                     }
                 };
                 let wrong = work.set_reference(launch(1.0));

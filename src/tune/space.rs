@@ -150,7 +150,8 @@ impl GemmSpace {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::{Target, f16};
-    /// use tilewright::kernels::gemm::{BatchMode, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, GroupRows, Machine};
+    /// use tilewright::kernels::{Built, Loaded};
+    /// use tilewright::kernels::gemm::{BatchMode, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
     /// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
     /// use tilewright::tune::{Effort, GemmSpace, Regime, Rejection, Tunable, Tuner, TuningStore};
     ///
@@ -159,7 +160,7 @@ impl GemmSpace {
     /// type Swiglu = Gemm<f16, f16, f16, f16, FusedEpilogue<()>>;
     /// impl Tunable for Experts {
     ///     type Config = GemmConfig;
-    ///     type Kernel = Swiglu;
+    ///     type Kernel = Built<Swiglu>;
     ///     type Data = (Buffer<f16>, Buffer<f16>, Buffer<i32>, Buffer<f16>);
     ///     fn key(&self) -> String { format!("SwiGLU of experts {:?}", self.0) }
     ///     fn space(&self, device: &Device) -> Vec<GemmConfig> {
@@ -167,7 +168,7 @@ impl GemmSpace {
     ///         let wanted = GemmConfig { pairs: true, batch: BatchMode::Grouped, ..wanted };
     ///         GemmSpace::around(&wanted, &self.0, &Machine::of(device))
     ///     }
-    ///     fn build(config: &GemmConfig, _: Target) -> Result<Swiglu, Rejection> {
+    ///     fn build(config: &GemmConfig, _: Target) -> Result<Built<Swiglu>, Rejection> {
     ///         Ok(Gemm::<f16>::with_pairs::<()>(*config, |_, [gate, up], _, ()| gate.silu_fast() * up)?)
     ///     }
     ///     fn bytes(&self) -> u64 { 2 * (64 * 64 + 2 * 64 * 64 + 64 * 32) }
@@ -179,10 +180,10 @@ impl GemmSpace {
     ///     fn clear(&self, (.., d): &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
     ///         Ok(d.fill(f16::NAN, stream)?)
     ///     }
-    ///     fn launch(&self, _: &GemmConfig, swiglu: &GemmFunction<f16, f16, f16, f16, FusedEpilogue<()>>,
+    ///     fn launch(&self, _: &GemmConfig, swiglu: &Loaded<Swiglu>,
     ///         (a, b, starts, d): &mut Self::Data, options: LaunchOptions<'_>) -> Result<(), Rejection> {
     ///         let args = GemmArgs::new(a, b, d).groups(GroupRows::Starts(starts));
-    ///         Ok(swiglu.launch_with(options, &self.0, args, ())?)
+    ///         Ok(swiglu.with(options).launch(&self.0, (args, ()))?)
     ///     }
     ///     fn verify(&self, (.., d): &mut Self::Data) -> Result<(), Rejection> {
     ///         // The sums of 64 products of 1/64 are 1.

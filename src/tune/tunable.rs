@@ -5,9 +5,8 @@ use std::fmt;
 use std::hash::Hash;
 
 use super::search::Rejection;
-use crate::ir::builder::{Converted, Parameter};
-use crate::ir::{Element, Kernel, Number, Target};
-use crate::kernels::gemm::{AnyGemm, AnyGemmFunction, Gemm, GemmFunction, Regime};
+use crate::ir::{Kernel, Target};
+use crate::kernels::gemm::Regime;
 use crate::kernels::{Built, Loaded, ReadyKernel};
 use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 
@@ -225,30 +224,4 @@ where
 /// Returns the load options for kernels that are timed.
 fn timed() -> LoadOptions<'static> {
     LoadOptions::default().checked(false)
-}
-
-/// Implements [`Loadable`] for the library's kernel types.
-macro_rules! loadable {
-    ($([$($param:ident: $($bound:path)|+),*] $Kernel:ty => $Function:ty;)*) => {$(
-        impl<$($param: $($bound +)+),*> Loadable for $Kernel {
-            type Function = $Function;
-
-            fn code(&self) -> String {
-                self.ptx().text().to_owned()
-            }
-
-            fn load(&self, device: &Device) -> Result<$Function, Rejection> {
-                Ok(self.load_with(timed(), device)?)
-            }
-
-            fn compiler_log(function: &$Function) -> &str {
-                function.compiler_log()
-            }
-        }
-    )*};
-}
-
-loadable! {
-    [A: Element, B: Element, C: Number, D: Converted, E: Parameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
-    [] AnyGemm => AnyGemmFunction;
 }

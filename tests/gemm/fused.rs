@@ -6,6 +6,7 @@ use crate::support::{device, ptxas};
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Target, bf16};
+use tilewright::kernels::Built;
 use tilewright::kernels::gemm::{
     Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
     Schedule, Splits, StoreMethod,
@@ -26,7 +27,7 @@ tilewright::params! {
 /// pitch `pair.1[0]`, and of `pair.1[1]` elements.
 fn scaled(
     config: GemmConfig,
-) -> Result<Gemm<bf16, bf16, bf16, bf16, FusedEpilogue<Scales>>, GemmError> {
+) -> Result<Built<Gemm<bf16, bf16, bf16, bf16, FusedEpilogue<Scales>>>, GemmError> {
     Gemm::<bf16>::with_epilogue::<Scales>(config, |k, sum, [row, column, batch], args| {
         let (plus, [pitch, matrix]) = args.pair;
         args.seen.atom().add(k, batch * matrix + row * pitch + column, 1u32);
@@ -86,7 +87,7 @@ fn check(device: &Device, config: GemmConfig, [m, n, k]: [u32; 3]) {
             pair: (3.0, [n as i32, (m * n) as i32]),
             seen: &mut seen,
         };
-        function.launch(&problem, GemmArgs::new(&a_on, &b_on, &mut d), scales).unwrap();
+        function.launch(&problem, (GemmArgs::new(&a_on, &b_on, &mut d), scales)).unwrap();
     }
     let (d, seen) = (d.to_vec().unwrap(), seen.to_vec().unwrap());
     assert_eq!(seen[len], 0, "{config}");
@@ -117,7 +118,7 @@ fn every_schedule_runs_the_closure_once_for_each_element() {
     let (a, mut d) = (device.upload(&[1.0f32; 9]).unwrap(), device.zeros::<f32>(9).unwrap());
     let function = gemm.unwrap().load(&device).unwrap();
     let args = GemmArgs::new(&a, &a, &mut d);
-    let time = function.time(&GemmProblem::new(3, 3, 3), args, 2.0).unwrap();
+    let time = function.time(&GemmProblem::new(3, 3, 3), (args, 2.0)).unwrap();
     assert!(!time.elapsed.is_zero());
     assert_eq!(d.to_vec().unwrap(), [6.0, 6.0, 6.0, 7.0, 7.0, 7.0, 8.0, 8.0, 8.0]);
 }
@@ -154,7 +155,7 @@ fn every_schedule_finds_the_largest_value() {
         let (mut expected, mut found) = (0.5f32, [0.0; 2]);
         for (launch, factor) in [(0, 3.0), (1, 0.0)] {
             let args = GemmArgs::new(&a_on, &b_on, &mut d);
-            function.launch(&problem, args, (factor, &mut amax)).unwrap();
+            function.launch(&problem, (args, (factor, &mut amax))).unwrap();
             let all = amax.to_vec().unwrap();
             assert_eq!(all[1], -1.0, "{config}");
             found[launch] = all[0];
@@ -217,8 +218,8 @@ fn mistakes_are_named() {
     let a = device.zeros::<bf16>(64).unwrap();
     let (c, mut d) = (device.zeros::<bf16>(64).unwrap(), device.zeros::<bf16>(64).unwrap());
     let problem = GemmProblem::new(8, 8, 8);
-    let error = function.launch(&problem, GemmArgs::new(&a, &a, &mut d).beta(1.0, &c), 1.0);
+    let error = function.launch(&problem, (GemmArgs::new(&a, &a, &mut d).beta(1.0, &c), 1.0));
     assert!(matches!(error, Err(GemmError::EpilogueOperand { operand: "C", needed: false })));
-    let error = function.launch(&GemmProblem::new(9, 8, 8), GemmArgs::new(&a, &a, &mut d), 1.0);
+    let error = function.launch(&GemmProblem::new(9, 8, 8), (GemmArgs::new(&a, &a, &mut d), 1.0));
     assert!(matches!(error, Err(GemmError::BufferLength { operand: "A", .. })), "{error:?}");
 }

@@ -240,7 +240,7 @@ fn epilogues_see_rows_of_groups_alone() {
         let mut count = device.zeros::<u32>((m * n / 2) as usize).unwrap();
         let seen = Seen { count: &mut count, pitch: (n / 2) as i32 };
         let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&list));
-        gemm.unwrap().load(&device).unwrap().launch(&case.problem, args, seen).unwrap();
+        gemm.unwrap().load(&device).unwrap().launch(&case.problem, (args, seen)).unwrap();
         case.compare((config, &d.to_vec().unwrap()), n as usize / 2, |group, row, column| {
             let sum = |column| case.sum(Major::K, group, row, column);
             sum(2 * column) - 2.0 * sum(2 * column + 1) + (row + column + group * 3) as f64
@@ -375,7 +375,7 @@ fn a_launch_after_a_fault_has_all_tiles() {
                     args
                 };
                 let seen = Seen { count: &mut count, pitch: 72 };
-                function.launch(&problem, args, seen).map(|()| d.to_vec().unwrap())
+                function.launch(&problem, (args, seen)).map(|()| d.to_vec().unwrap())
             };
             let expected = launch(200 * 72).unwrap();
             assert!(expected.iter().all(|x| !x.to_f32().is_nan()), "{config}");

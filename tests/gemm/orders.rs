@@ -6,6 +6,7 @@ use crate::support::slow::sample;
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
+use tilewright::kernels::Built;
 use tilewright::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmProblem, LoadMethod, Schedule, Splits, StoreMethod,
 };
@@ -129,7 +130,7 @@ impl Product {
     /// with D.
     fn wrong(
         &self,
-        gemm: &Gemm<bf16>,
+        gemm: &Built<Gemm<bf16>>,
         kernel: &Kernel<Untyped>,
         device: &Device,
     ) -> Option<String> {
@@ -166,7 +167,7 @@ fn no_wait_or_fence_can_be_left_out() {
     // Three tiles for one thread block, and more steps along K than stages.
     let product = Product::new([128, 384, 256]);
     let gemm = Gemm::<bf16>::new(cooperative()).unwrap();
-    let text = gemm.text();
+    let text = gemm.ir().to_string();
     let orders = [Order::RoundRobin, Order::Random { seed: 1 }, Order::Random { seed: 2 }];
     let wrong = |lines: &[&str]| {
         let ir: KernelIr = lines.join("\n").parse().unwrap();

@@ -8,6 +8,7 @@ use crate::support::{device, ptxas};
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Number, Target, bf16, f16};
+use tilewright::kernels::Built;
 use tilewright::kernels::gemm::{
     Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
     Machine, MatrixStrides, Schedule, Splits, StoreMethod,
@@ -27,7 +28,7 @@ tilewright::params! {
 /// the column.
 fn swiglu<A: Real + Element<Sum = f32>, D: Number>(
     config: GemmConfig,
-) -> Result<Gemm<A, A, D, D, FusedEpilogue<Seen>>, GemmError> {
+) -> Result<Built<Gemm<A, A, D, D, FusedEpilogue<Seen>>>, GemmError> {
     Gemm::<A, A, D>::with_pairs::<Seen>(config, |k, [gate, up], [row, column, batch], seen| {
         let [pitch, next] = seen.strides;
         seen.count.atom().add(k, batch * next + row * pitch + column, 1u32);
@@ -93,7 +94,7 @@ fn check<A: Real + Element<Sum = f32>, D: Real + Number>(
     let mut count = device.zeros::<u32>(batch * next).unwrap();
     let function = swiglu::<A, D>(config).unwrap().load(device).unwrap();
     let seen = Seen { count: &mut count, strides: [pitch as i32, next as i32] };
-    function.launch(&problem, GemmArgs::new(&a_on, &b_on, &mut d), seen).unwrap();
+    function.launch(&problem, (GemmArgs::new(&a_on, &b_on, &mut d), seen)).unwrap();
     let (d, count) = (d.to_vec().unwrap(), count.to_vec().unwrap());
     for at in 0..batch * next {
         let (matrix, row, column) = (at / next, at % next / pitch, at % pitch);

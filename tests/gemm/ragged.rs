@@ -220,7 +220,7 @@ fn epilogues_see_the_elements_of_each_product() {
         let seen = Seen { count: &mut count, sizes: [m as i32, (n / 2) as i32] };
         let table = case.table(&device);
         let args = GemmArgs::new(&a, &b, &mut d).products(&table);
-        gemm.unwrap().load(&device).unwrap().launch(&case.problem, args, seen).unwrap();
+        gemm.unwrap().load(&device).unwrap().launch(&case.problem, (args, seen)).unwrap();
         case.compare(&d.to_vec().unwrap(), 2, |product, row, column| {
             let sum = |column| case.sum(product, row, column);
             let at = (row + column) as f64 + product as f64 * 3.0;

@@ -71,13 +71,13 @@ fn check<A, C, D>(
     let len = shape.iter().product();
     let mut d = device.zeros::<D>(batch * m * columns).unwrap();
     let mut partials = device.zeros::<A::Sum>(len).unwrap();
-    function.launch(&problem, GemmArgs::new(&a_on, &b_on, &mut d), ((), &mut partials)).unwrap();
+    function.launch(&problem, (GemmArgs::new(&a_on, &b_on, &mut d), ((), &mut partials))).unwrap();
     let found = partials.to_vec().unwrap();
     // Whatever was there before. The buffer has no more elements than are written.
     let mut again = device.zeros::<A::Sum>(len).unwrap();
     let poison: Vec<A::Sum> = found.iter().rev().copied().collect();
     again.write(&poison).unwrap();
-    function.launch(&problem, GemmArgs::new(&a_on, &b_on, &mut d), ((), &mut again)).unwrap();
+    function.launch(&problem, (GemmArgs::new(&a_on, &b_on, &mut d), ((), &mut again))).unwrap();
     assert_eq!(again.to_vec().unwrap(), found, "{config}");
     let (start, combine) = of(reduction);
     let mut expected = vec![start; batch * extent];
@@ -168,7 +168,7 @@ fn check_groups(device: &Device, config: GemmConfig) {
     let mut d = device.zeros::<f16>(m * n).unwrap();
     let mut partials = device.upload(&vec![0.5f32; parts * m]).unwrap();
     let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
-    gemm.unwrap().load(device).unwrap().launch(&problem, args, ((), &mut partials)).unwrap();
+    gemm.unwrap().load(device).unwrap().launch(&problem, (args, ((), &mut partials))).unwrap();
     let partials = partials.to_vec().unwrap();
     let mut largest = 0.0f32;
     for row in 0..m {
@@ -190,7 +190,7 @@ fn check_groups(device: &Device, config: GemmConfig) {
     let gemm = Gemm::<f16>::with_amax::<()>(config, |_, [x, _], _, ()| x);
     let mut amax = device.zeros::<f32>(1).unwrap();
     let args = GemmArgs::new(&a_on, &b_on, &mut d).groups(GroupRows::Starts(&bounds));
-    gemm.unwrap().load(device).unwrap().launch(&problem, args, ((), &mut amax)).unwrap();
+    gemm.unwrap().load(device).unwrap().launch(&problem, (args, ((), &mut amax))).unwrap();
     assert_eq!(amax.to_vec().unwrap(), [largest], "{config}");
 }
 
@@ -257,7 +257,7 @@ fn maxima_ignore_nan() {
             let len = config.reduction_shape(&problem, reduction).iter().product::<u32>();
             let mut found = device.zeros::<f32>(len as usize).unwrap();
             let function = gemm.unwrap().load(&device).unwrap();
-            function.launch(&problem, GemmArgs::new(&a, &b, &mut d), ((), &mut found)).unwrap();
+            function.launch(&problem, (GemmArgs::new(&a, &b, &mut d), ((), &mut found))).unwrap();
             let found = found.to_vec().unwrap();
             assert!(found.iter().all(|x| !x.is_nan()), "{config}: {found:?}");
             for at in 0..64i32 {
@@ -308,7 +308,7 @@ fn mistakes_are_named() {
         for len in [0, needed - 1, needed] {
             let mut results = device.zeros::<f32>(len as usize).unwrap();
             let args = GemmArgs::new(&a, &b, &mut d);
-            let launched = function.launch(&problem, args, (2.0, &mut results));
+            let launched = function.launch(&problem, (args, (2.0, &mut results)));
             let short = GemmError::BufferLength { operand, found: len, needed };
             assert_eq!(launched, if len < needed { Err(short) } else { Ok(()) });
         }
@@ -316,7 +316,7 @@ fn mistakes_are_named() {
     let amax = Gemm::<bf16>::with_amax::<()>(config, |_, [x, _], _, ()| x);
     let mut none = device.zeros::<f32>(0).unwrap();
     let args = GemmArgs::new(&a, &b, &mut d);
-    let error = amax.unwrap().load(&device).unwrap().launch(&problem, args, ((), &mut none));
+    let error = amax.unwrap().load(&device).unwrap().launch(&problem, (args, ((), &mut none)));
     assert_eq!(error, Err(GemmError::BufferLength { operand, found: 0, needed: 1 }));
 }
 

@@ -12,7 +12,7 @@ use tilewright::kernels::gemm::{
     Activation, BatchMode, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel,
     GemmProblem, GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
 };
-use tilewright::runtime::{Buffer, Device, LaunchOptions};
+use tilewright::runtime::{Buffer, Device};
 use tilewright::sim::{Options, Order};
 
 use super::tiles::{direct, swapped};
@@ -116,9 +116,8 @@ fn workspaces_are_given() {
         function.launch(&problem, GemmArgs::new(&a, &b, first)).unwrap();
         let streams = [device.stream().unwrap(), device.stream().unwrap()];
         for ((d, w), stream) in [(d0, w0), (d1, w1)].into_iter().zip(&streams) {
-            let options = LaunchOptions::default().stream(stream);
             let args = GemmArgs::new(&a, &b, d).workspace(w);
-            function.launch_with(options, &problem, args).unwrap();
+            function.on(stream).launch(&problem, args).unwrap();
         }
         {
             let graph = device.graph().unwrap();

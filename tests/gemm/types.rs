@@ -294,7 +294,7 @@ fn closures_scale_results_of_8_bits() {
         );
         let mut d = device.zeros::<f8e4m3>(m * n).unwrap();
         let args = GemmArgs::new(&a, &b, &mut d);
-        gemm.unwrap().load(&device).unwrap().launch(&problem, args, &scale).unwrap();
+        gemm.unwrap().load(&device).unwrap().launch(&problem, (args, &scale)).unwrap();
         let expected = |column: usize| 72.0 * (1 + column % 2) as f32 * 0.125;
         let found: Vec<f32> = d.to_vec().unwrap().iter().map(|x| x.to_f32()).collect();
         assert!((0..m * n).all(|at| found[at] == expected(at % n)), "{config}");
@@ -305,7 +305,7 @@ fn closures_scale_results_of_8_bits() {
         );
         let mut d = device.zeros::<f8e4m3>(m * n / 2).unwrap();
         let args = GemmArgs::new(&a, &b, &mut d);
-        pairs.unwrap().load(&device).unwrap().launch(&problem, args, &scale).unwrap();
+        pairs.unwrap().load(&device).unwrap().launch(&problem, (args, &scale)).unwrap();
         // (72 + 144) / 8 = 27 is between 26 and 28, and has to become the even one.
         let expected = f8e4m3::from_f32(27.0);
         assert!(d.to_vec().unwrap().iter().all(|x| *x == expected), "{config}");
@@ -349,7 +349,7 @@ fn products_of_doubles() {
         let gemm = Gemm::<f64>::with_epilogue::<f64>(config, |_, sum, _, plus| sum + plus);
         let problem = GemmProblem::new(m as u32, n as u32, k as u32);
         let args = GemmArgs::new(&a, &b, &mut d);
-        gemm.unwrap().load(&device).unwrap().launch(&problem, args, 0.5).unwrap();
+        gemm.unwrap().load(&device).unwrap().launch(&problem, (args, 0.5)).unwrap();
         let expected = k as f64 * x + 0.5;
         assert!(d.to_vec().unwrap().iter().all(|sum| *sum == expected), "{config}");
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tilewright::ir::{BuildErrors, GlobalMut, Kernel, Target, Untyped};
 use tilewright::kernels::{Built, Launch, Loaded, ReadyKernel};
-use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError};
+use tilewright::runtime::{
+    Buffer, Device, Function, Grid, LaunchOptions, LoadOptions, RuntimeError,
+};
 
 use super::matrix::devices;
 
@@ -68,7 +70,7 @@ impl ReadyKernel for Add {
         &self.0
     }
 
-    fn share(&self, _: &Function<Untyped>) -> Result<AtomicU32, RuntimeError> {
+    fn share(&self, _: &Function<Untyped>, _: LoadOptions<'_>) -> Result<AtomicU32, RuntimeError> {
         Ok(AtomicU32::new(0))
     }
 
@@ -141,4 +143,104 @@ fn arguments_of_another_signature_are_refused() {
     let error = load(&device, false).launch(&1, args).unwrap_err();
     assert!(matches!(error, RuntimeError::ArgumentCount { expected: 1, given: 2, .. }), "{error}");
     assert_eq!((x.to_vec().unwrap(), launches), (vec![0; 32], 0));
+}
+
+/// `x[i] = 2 (x[i] + 1)` for 32 elements, by two kernels: another one adds.
+struct Double(Target);
+
+impl Double {
+    fn new(target: Target) -> Result<Built<Double>, BuildErrors> {
+        let kernel = Kernel::<Increment>::build("double", target, |k, (x,)| {
+            let i = k.thread_idx().x;
+            x.store(k, i, x.load(k, i) * 2);
+        })?;
+        Ok(Built::new(Double(target), kernel))
+    }
+}
+
+/// What the launches of [`Double`] share: the other kernel, and with which checks it was loaded.
+struct Other {
+    increment: Loaded<Add>,
+    checked: Option<bool>,
+}
+
+impl ReadyKernel for Double {
+    type Config = Target;
+    type Params = Increment;
+    /// What the launch asks for instead of the caller's option.
+    type Problem = Option<bool>;
+    type Args<'a> = &'a mut Buffer<i32>;
+    type Shared = Other;
+    type Error = RuntimeError;
+
+    fn config(&self) -> &Target {
+        &self.0
+    }
+
+    fn share(
+        &self,
+        function: &Function<Increment>,
+        options: LoadOptions<'_>,
+    ) -> Result<Other, RuntimeError> {
+        let increment = Add::new(AddConfig { target: self.0, has_summand: false }).unwrap();
+        let increment = increment.load_with(options, function.device())?;
+        Ok(Other { increment, checked: options.checked })
+    }
+
+    fn launch(
+        &self,
+        programmatic: &Option<bool>,
+        x: &mut Buffer<i32>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RuntimeError> {
+        let Other { increment, checked } = launch.shared();
+        assert_eq!(*checked, Some(true));
+        let launch = match *programmatic {
+            Some(programmatic) => &launch.programmatic(programmatic),
+            None => &launch,
+        };
+        launch.start_other(increment.function(), Grid::cover(32, 32), vec![(&mut *x).into()])?;
+        launch.start(Grid::cover(32, 32), (x,))
+    }
+}
+
+fn load_double(device: &Device) -> Loaded<Double> {
+    let double = Double::new(device.target()).unwrap();
+    double.load_with(LoadOptions::default().checked(true), device).unwrap()
+}
+
+#[test]
+fn a_launch_may_start_another_kernel() {
+    for device in devices() {
+        let double = load_double(&device);
+        let (mut x, stream) = (device.zeros::<i32>(32).unwrap(), device.stream().unwrap());
+        double.on(&stream).launch(&None, &mut x).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(x.to_vec().unwrap(), [2; 32]);
+        let both = double.time(&None, &mut x).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [6; 32]);
+        if device.is_sim() {
+            let second = double.function().time(Grid::cover(32, 32), (&mut x,)).unwrap();
+            let (both, second) = (both.thread_ops.unwrap(), second.thread_ops.unwrap());
+            assert!(both > second, "{both} {second}");
+        }
+    }
+}
+
+/// Neither kernel waits for the previous launch, so neither may be launched programmatically.
+#[test]
+fn a_launch_may_choose_whether_it_is_programmatic() {
+    for device in devices() {
+        let double = load_double(&device);
+        let mut x = device.zeros::<i32>(32).unwrap();
+        let early = double.with(LaunchOptions::default().programmatic(true));
+        let error = early.launch(&None, &mut x).unwrap_err();
+        assert!(matches!(error, RuntimeError::ProgrammaticWithoutWait { .. }), "{error}");
+        early.launch(&Some(false), &mut x).unwrap();
+        let error = double.launch(&Some(true), &mut x).unwrap_err();
+        assert!(matches!(error, RuntimeError::ProgrammaticWithoutWait { .. }), "{error}");
+        // A launch that is timed is not programmatic.
+        double.time(&Some(true), &mut x).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [6; 32]);
+    }
 }

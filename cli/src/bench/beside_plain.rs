@@ -175,12 +175,12 @@ fn record(
     let device = graph.stream().device();
     let options = LaunchOptions::default().stream(graph.stream());
     if !config.pairs {
-        return Gemm::<bf16>::new(*config)?.load(&device)?.launch_with(options, problem, args);
+        return Gemm::<bf16>::new(*config)?.load(&device)?.with(options).launch(problem, args);
     }
     let gemm = Gemm::<bf16>::with_pairs::<()>(*config, |_, [gate, value], _, ()| {
         gate.silu_fast() * value
     })?;
-    gemm.load(&device)?.launch_with(options, problem, args, ())
+    gemm.load(&device)?.with(options).launch(problem, (args, ()))
 }
 
 /// Launches the graphs in turn, and returns each graph's median in seconds.

@@ -269,7 +269,7 @@ fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
     Loaded::new(lens, move |on, addresses| {
         let (a, b, mut d) = tensors!(on, addresses, lens, [T, T, T]);
         Ok(on.device.borrow_cudarc((&*a, &*b, &mut *d), |(a, b, d)| {
-            function.launch_with(on.options(), &problem, GemmArgs::new(a, b, d))
+            function.with(on.options()).launch(&problem, GemmArgs::new(a, b, d))
         })?)
     })
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Function, Grid};
+use crate::runtime::{Buffer, Function, Grid, LoadOptions};
 use crate::tensor::pipeline::Sequences;
 
 use super::super::ready::{Launch, ReadyKernel};
@@ -99,7 +99,11 @@ impl<T: VectorElement<2>> ReadyKernel for Attention<T> {
         &self.config
     }
 
-    fn share(&self, function: &Function<Untyped>) -> Result<AttentionShared<T>, AttentionError> {
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        _: LoadOptions<'_>,
+    ) -> Result<AttentionShared<T>, AttentionError> {
         let device = function.device();
         Ok(AttentionShared {
             // The simulator runs blocks one after the other. With only two, each has several

@@ -3,7 +3,7 @@
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Function, Grid};
+use crate::runtime::{Buffer, Function, Grid, LoadOptions};
 
 use super::super::ready::{Launch, ReadyKernel};
 use super::Convolution;
@@ -39,7 +39,11 @@ impl<T: VectorElement<2>> ReadyKernel for Convolution<T> {
         &self.config
     }
 
-    fn share(&self, function: &Function<Untyped>) -> Result<u32, ConvolutionError> {
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        _: LoadOptions<'_>,
+    ) -> Result<u32, ConvolutionError> {
         // The simulator runs blocks one after the other. With only two, each has several tiles, as
         // on a GPU.
         Ok(function.device().properties().map_or(2, |properties| properties.sm_count))

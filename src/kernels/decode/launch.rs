@@ -3,7 +3,7 @@
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Function, Grid, Occupancy};
+use crate::runtime::{Buffer, Function, Grid, LoadOptions, Occupancy};
 
 use super::super::ready::{Launch, Loaded, ReadyKernel};
 use super::super::split::SplitWorkspace;
@@ -52,7 +52,11 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
         &self.config
     }
 
-    fn share(&self, function: &Function<Untyped>) -> Result<SplitWorkspace<f32>, DecodeError> {
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        _: LoadOptions<'_>,
+    ) -> Result<SplitWorkspace<f32>, DecodeError> {
         Ok(SplitWorkspace::new(function, self.config.threads(), SIMULATED)?)
     }
 

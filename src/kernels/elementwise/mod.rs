@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, Global, GlobalMut, Kernel, Target, Untyped, Val};
 use crate::layout::{ComposedLayout, Layout};
-use crate::runtime::{Buffer, Function};
+use crate::runtime::{Buffer, Function, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -184,7 +184,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ReadyKernel
         &self.plan.config
     }
 
-    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Self::Params>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

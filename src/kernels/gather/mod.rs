@@ -9,7 +9,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range,
 };
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::RowAccess;
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -158,7 +158,7 @@ impl<T: Converted> ReadyKernel for RowGather<T> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Self::Params>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

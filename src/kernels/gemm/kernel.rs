@@ -1,15 +1,12 @@
 //! [`Gemm`]: the kernel built for a configuration, with its own or a caller's epilogue. All three
 //! GEMM kernels are built from here, by the configuration's schedule.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use crate::arch::TensorMapDesc;
-use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::builder::{Converted, Parameter};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Kernel, KernelIr, Number, Val};
-use crate::runtime::Declared;
+use crate::ir::{Body, Element, Kernel, Number, Untyped, Val};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};
@@ -23,6 +20,7 @@ use crate::kernels::gemm::epilogue::{
 use crate::kernels::gemm::simt;
 use crate::kernels::gemm::sm80;
 use crate::kernels::gemm::sm90::plan::Plan;
+use crate::kernels::ready::{Built, ReadyKernel};
 
 /// The GEMM kernel of a configuration, for buffers with the element types A, B, C and D. By
 /// default, B and C have the type of A, and D has the type of C. Use it if your program knows the
@@ -51,7 +49,8 @@ use crate::kernels::gemm::sm90::plan::Plan;
 /// ```
 ///
 /// `E` is the kernel's epilogue parameter. With [`Gemm::new`], it holds the operands of the
-/// configuration's epilogue.
+/// configuration's epilogue, and a launch takes [`GemmArgs`](crate::kernels::gemm::GemmArgs). With
+/// your own epilogue, a launch takes a pair: these and the epilogue's argument.
 pub struct Gemm<
     A: Element,
     B: Element = A,
@@ -59,37 +58,40 @@ pub struct Gemm<
     D: Converted = C,
     E: Parameter = EpilogueParams<(A, C)>,
 > {
-    pub(crate) kernel: AnyGemm,
-    buffers: PhantomData<(A, B, C, D)>,
-    epilogue: PhantomData<fn() -> E>,
+    pub(crate) any: AnyGemm,
+    types: PhantomData<fn() -> (A, B, C, D, E)>,
 }
 
 /// A [`Gemm`] whose element types are those of its configuration, not Rust types. Use it in
 /// programs that learn the types when they run, for example if a user passes a configuration's name
-/// as text.
+/// as text. A launch takes [`AnyGemmArgs`](crate::kernels::gemm::AnyGemmArgs).
 ///
 /// ```
-/// use tilewright::kernels::gemm::{AnyGemm, GemmConfig};
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmProblem};
+/// use tilewright::runtime::{AnyBuffer, Device};
 ///
 /// let config: GemmConfig = "sm80_f64_tn_64x64x16_s3_ms_strip8_direct".parse()?;
 /// let gemm = AnyGemm::new(config)?;
 /// assert!(gemm.ptx().text().contains("mma.sync.aligned.m8n8k4.row.col.f64"));
-/// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+/// let device = Device::sim()?;
+/// let gemm = gemm.load(&device)?;
+/// let (m, n, k) = (40, 24, 16);
+/// let a = AnyBuffer::from_f64(&device, Scalar::F64, &vec![0.5; m * k])?;
+/// let b = AnyBuffer::from_f64(&device, Scalar::F64, &vec![2.0; n * k])?;
+/// let mut d = AnyBuffer::zeros(&device, Scalar::F64, m * n)?;
+/// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+/// gemm.launch(&problem, gemm.args(a.as_ref(), b.as_ref(), d.as_mut()))?;
+/// assert_eq!(d.to_f64()?, vec![16.0; m * n]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct AnyGemm {
     pub(crate) config: GemmConfig,
-    pub(crate) kernel: Kernel<Declared>,
     /// Set for warp-specialised kernels only.
-    pub(crate) plan: Option<Box<Plan>>,
+    pub(crate) plan: Option<Plan>,
     pub(crate) results: Results,
-}
-
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> fmt::Debug
-    for Gemm<A, B, C, D, E>
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gemm({})", self.config())
-    }
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
@@ -99,7 +101,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// Those of [`GemmConfig::check`]. [`GemmError::BufferType`] if the configuration has other
     /// element types than `Self` (`Tf32` is `f32` in memory). [`GemmError::PairsWithoutEpilogue`]
     /// if it has `pairs`, which need [`with_pairs`](Gemm::with_pairs).
-    pub fn new(config: GemmConfig) -> Result<Self, GemmError> {
+    pub fn new(config: GemmConfig) -> Result<Built<Self>, GemmError> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
         }
@@ -114,7 +116,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// The closure runs once, while the kernel is built. The operations it emits run once per
     /// element of D, in the thread that holds the element, with every schedule. `E` is what they
     /// need besides the sum: any kernel parameter type, or a struct declared with
-    /// [`params!`](crate::params). You pass it at launch, after A, B and D.
+    /// [`params!`](crate::params). You pass it at launch, in a pair with the [`GemmArgs`].
+    ///
+    /// [`GemmArgs`]: crate::kernels::gemm::GemmArgs
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -144,7 +148,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// let (mut d, mut unscaled) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(m * n)?);
     /// let scaled = Scaled { factors: &factors, unscaled: &mut unscaled };
     /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
-    /// gemm.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), scaled)?;
+    /// gemm.load(&device)?.launch(&problem, (GemmArgs::new(&a, &b, &mut d), scaled))?;
     /// assert_eq!(d.to_vec()?[3 * n].to_f32(), 48.0);
     /// assert!(unscaled.to_vec()?.iter().all(|sum| *sum == 16.0));
     /// # }
@@ -162,7 +166,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
-    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+    ) -> Result<Built<Gemm<A, B, C, D, FusedEpilogue<E>>>, GemmError> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
         }
@@ -197,7 +201,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// // Rows of ones, the gates, and rows of twos.
     /// let b: Vec<f16> = (0..n * k).map(|i| f16::from_f32((1 + i / k % 2) as f32)).collect();
     /// let (b, mut d) = (device.upload(&b)?, device.zeros::<f16>(m * n / 2)?);
-    /// swiglu.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), ())?;
+    /// swiglu.load(&device)?.launch(&problem, (GemmArgs::new(&a, &b, &mut d), ()))?;
     /// let expected = 2.0 / (1.0 + (-2.0f32).exp()) * 4.0;
     /// assert!(d.to_vec()?.iter().all(|x| (x.to_f32() - expected).abs() < 0.01));
     /// # }
@@ -215,7 +219,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
-    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+    ) -> Result<Built<Gemm<A, B, C, D, FusedEpilogue<E>>>, GemmError> {
         Self::fused::<E>(GemmConfig { pairs: true, ..config }, epilogue)
     }
 
@@ -227,12 +231,12 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
-    ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
+    ) -> Result<Built<Gemm<A, B, C, D, FusedEpilogue<E>>>, GemmError> {
         Gemm::with_closure(config, &FusedForm::<A::Sum, E, _>::new(epilogue))
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     Gemm<A, B, C, D, FusedEpilogue<E>>
 {
     /// Builds the kernel with a closure as its epilogue. The configuration must not have one too.
@@ -240,7 +244,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     pub(crate) fn with_closure(
         config: GemmConfig,
         epilogue: &dyn EpilogueForm,
-    ) -> Result<Self, GemmError> {
+    ) -> Result<Built<Self>, GemmError> {
         if config.epilogue != Epilogue::default() {
             return Err(GemmError::TwoEpilogues);
         }
@@ -248,33 +252,25 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
-    fn build(config: GemmConfig, epilogue: &dyn EpilogueForm) -> Result<Self, GemmError> {
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E>
+where
+    Self: ReadyKernel<Params = Untyped>,
+{
+    fn build(config: GemmConfig, epilogue: &dyn EpilogueForm) -> Result<Built<Self>, GemmError> {
         let buffers = [A::SCALAR, B::SCALAR, C::SCALAR, D::SCALAR];
-        let kernel = AnyGemm::build(config, buffers, epilogue)?;
-        Ok(Gemm { kernel, buffers: PhantomData, epilogue: PhantomData })
+        let (any, kernel) = AnyGemm::build(config, buffers, epilogue)?;
+        Ok(Built::new(Gemm { any, types: PhantomData }, kernel))
     }
+}
 
-    /// Returns the configuration the kernel was built for. Use it to size buffers, or to print
-    /// which kernel you have.
-    pub fn config(&self) -> &GemmConfig {
-        &self.kernel.config
-    }
-
-    /// Writes the kernel as PTX. Use it to read the kernel or to compile it elsewhere.
-    pub fn ptx(&self) -> Ptx {
-        self.ptx_with(PtxOptions::default())
-    }
-
-    /// Writes the kernel as PTX, with options, for example with line information for a profiler.
-    pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
-        self.kernel.kernel.ptx_with(options)
-    }
-
+/// # GEMM
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Built<Gemm<A, B, C, D, E>>
+where
+    Gemm<A, B, C, D, E>: ReadyKernel,
+{
     /// Returns the tensor maps of A, B and D that a launch passes for a problem, or `None` if the
     /// kernel takes pointers for D or for all operands, or makes the maps on the device. You need
-    /// this only to launch the kernel by other means:
-    /// [`GemmFunction`](crate::kernels::gemm::GemmFunction) makes the maps itself.
+    /// this only to launch the kernel by other means, because a launch makes the maps itself.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -295,23 +291,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         &self,
         problem: &GemmProblem,
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
-        self.kernel.tensor_maps(problem)
-    }
-
-    /// Returns the kernel's IR. Use it to inspect or verify what was built.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.kernel.ir()
-    }
-
-    /// Prints the kernel's IR in its text form, for example to compare two versions of a kernel.
-    pub fn text(&self) -> String {
-        self.kernel.kernel.to_string()
-    }
-}
-
-impl fmt::Debug for AnyGemm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyGemm({})", self.config)
+        self.ready().any.tensor_maps(problem)
     }
 }
 
@@ -321,26 +301,13 @@ impl AnyGemm {
     /// # Errors
     /// Those of [`Gemm::new`].
     #[inline]
-    pub fn new(config: GemmConfig) -> Result<AnyGemm, GemmError> {
+    pub fn new(config: GemmConfig) -> Result<Built<AnyGemm>, GemmError> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
         }
-        Self::build(config, in_buffers(&config), &ConfiguredEpilogue(config.epilogue))
-    }
-
-    /// Returns the configuration the kernel was built for, for example to print it.
-    pub fn config(&self) -> &GemmConfig {
-        &self.config
-    }
-
-    /// Writes the kernel as PTX, to read it or to compile it elsewhere.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
-    }
-
-    /// Returns the kernel's IR, for example to verify or print it.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
+        let epilogue = ConfiguredEpilogue(config.epilogue);
+        let (gemm, kernel) = Self::build(config, in_buffers(&config), &epilogue)?;
+        Ok(Built::new(gemm, kernel))
     }
 
     /// Builds the kernel of a configuration, for buffers of these types. Refuses the configuration
@@ -350,7 +317,7 @@ impl AnyGemm {
         config: GemmConfig,
         buffers: [Scalar; 4],
         epilogue: &dyn EpilogueForm,
-    ) -> Result<AnyGemm, GemmError> {
+    ) -> Result<(AnyGemm, Kernel<Untyped>), GemmError> {
         config.check()?;
         let types = buffers.into_iter().zip(in_buffers(&config));
         for (operand, (found, expected)) in ["A", "B", "C", "D"].into_iter().zip(types) {
@@ -364,10 +331,10 @@ impl AnyGemm {
             (None, Schedule::Simt) => simt::build(&config, epilogue),
             (None, _) => sm80::build(&config, epilogue),
         })?;
-        Ok(AnyGemm { config, kernel, plan: plan.map(Box::new), results: epilogue.results() })
+        Ok((AnyGemm { config, plan, results: epilogue.results() }, kernel))
     }
 
-    /// See [`Gemm::tensor_maps`].
+    /// See [`Built::tensor_maps`].
     #[inline]
     fn tensor_maps(&self, problem: &GemmProblem) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;

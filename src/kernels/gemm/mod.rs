@@ -6,8 +6,9 @@
 //! * [`GemmConfig::best`] chooses a configuration for a problem on a [`Machine`] with the cost
 //!   model [`GemmModel`]. You pass it a configuration that says what you need (target, types,
 //!   contiguous modes, epilogue, groups); it chooses the rest.
-//! * [`Gemm`] is the kernel built for a configuration. [`Gemm::load`] turns it into a
-//!   [`GemmFunction`] on a device, and [`GemmFunction::launch`] takes the buffers as [`GemmArgs`].
+//! * [`Gemm::new`] builds the kernel of a configuration. As with all ready kernels, you
+//!   [load](crate::kernels::Built::load) it on a device, and
+//!   [launch](crate::kernels::Loaded::launch) it with a [`GemmProblem`] and [`GemmArgs`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -50,8 +51,8 @@
 //   `sm80` (`cp.async` and `mma.sync`) or `simt` (no tensor cores). `split` adds split-K and
 //   stream-K, `epilogue` takes accumulators to D.
 // * `elements` names the element types in bodies, which are known when a kernel is built.
-// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and
-//   launches or times it (`mode`).
+// * `launch` binds a launch's buffers and starts the kernels: a copy of misaligned operands first
+//   (`repack`), then the GEMM.
 
 mod choose;
 mod config;
@@ -79,7 +80,7 @@ pub use epilogue::FusedEpilogue;
 pub use epilogue::reduction::{AmaxGemm, ReducedGemm};
 pub use epilogue::terms::Reduction;
 pub use kernel::{AnyGemm, Gemm};
-pub use launch::{AnyGemmArgs, AnyGemmFunction, GemmArgs, GemmFunction, GemmLaunch};
+pub use launch::{AnyGemmArgs, GemmArgs, GemmLaunch};
 pub use sm90::groups::GroupRows;
 pub use sm90::ragged::RaggedProblem;
 pub use split::GemmWorkspace;

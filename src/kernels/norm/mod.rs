@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, Val,
 };
-use crate::runtime::{ArgList, BufferMut, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, BufferMut, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -171,7 +171,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKern
         &self.config
     }
 
-    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Untyped>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

@@ -5,11 +5,10 @@ use std::ops::Range;
 
 use crate::ir::Number;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, Machine,
-};
+use crate::kernels::Loaded;
+use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, Machine};
 use crate::runtime::comm::Communicator;
-use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
+use crate::runtime::{Buffer, Device, Stream};
 
 use super::plan::{CommOverlap, Exchange, ParallelSizes, Situation};
 
@@ -27,7 +26,7 @@ pub(super) struct Products<T: Number> {
     wanted: GemmConfig,
     device: Device,
     machine: Machine,
-    loaded: HashMap<(GemmConfig, u32), GemmFunction<T>>,
+    loaded: HashMap<(GemmConfig, u32), Loaded<Gemm<T>>>,
 }
 
 impl<T: Number> Products<T> {
@@ -80,9 +79,7 @@ impl<T: Number> Products<T> {
         let Some(function) = self.loaded.get(&(product.config, product.sms)) else {
             return Ok(());
         };
-        let options = LaunchOptions::default().stream(stream);
-        let options = options.programmatic(product.config.programmatic);
-        function.prepare(&product.problem, GemmArgs::new(a, b, d))?.launch_with(options)
+        function.on(stream).launch(&product.problem, GemmArgs::new(a, b, d))
     }
 }
 

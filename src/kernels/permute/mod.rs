@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::{RowAccess, strided};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -128,7 +128,7 @@ impl<T: Converted> ReadyKernel for Permute<T> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Untyped>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

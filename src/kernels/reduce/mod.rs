@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -305,7 +305,7 @@ impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Self::Params>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, WARP, range};
-use crate::runtime::{ArgList, Buffer, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, Buffer, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::{RowPointer, RowTile, tree};
 
 use super::super::ready::{Built, Launch, ReadyKernel};
@@ -192,7 +192,7 @@ impl<T: Converted> ReadyKernel for TopK<T> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Self::Params>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

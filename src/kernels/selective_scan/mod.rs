@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use crate::ir::Untyped;
 use crate::ir::builder::{Converted, VectorElement, with_roles};
 use crate::ir::types::Scalar;
-use crate::runtime::{Buffer, Function, Grid};
+use crate::runtime::{Buffer, Function, Grid, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -132,7 +132,7 @@ impl<T: VectorElement<2> + Converted> ReadyKernel for SelectiveScan<T> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Untyped>) -> Result<(), SelectiveScanError> {
+    fn share(&self, _: &Function<Untyped>, _: LoadOptions<'_>) -> Result<(), SelectiveScanError> {
         Ok(())
     }
 

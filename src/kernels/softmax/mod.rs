@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid};
+use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
 use crate::tensor::rows::chained;
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -112,7 +112,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for So
         &self.config
     }
 
-    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Self::Params>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

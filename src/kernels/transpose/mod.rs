@@ -13,7 +13,7 @@ use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use crate::layout::LayoutError;
-use crate::runtime::{Buffer, Declared, Function};
+use crate::runtime::{Buffer, Declared, Function, LoadOptions};
 use crate::tensor::pipeline::{Raster, TileScheduler};
 use crate::tensor::rows::{MatrixRows, RowAccess, RowTile};
 use crate::tensor::view::SharedTensor;
@@ -318,7 +318,7 @@ impl<T: Element> ReadyKernel for Transpose<T> {
         &self.config
     }
 
-    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+    fn share(&self, _: &Function<Untyped>, _: LoadOptions<'_>) -> Result<(), RowError> {
         Ok(())
     }
 

@@ -199,7 +199,7 @@ errors! {
             false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
         },
         /// the workspace has {found:?} partial accumulators and counters, but the launch needs
-        /// {needed:?}: make it with `GemmFunction::workspace` for this problem
+        /// {needed:?}: make it with `Loaded::workspace` for this problem
         Workspace { found: [u64; 2], needed: [u64; 2] },
         /// The table of a ragged batch is missing, or the kernel does not take one.
         Products {

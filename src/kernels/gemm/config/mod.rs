@@ -495,7 +495,7 @@ impl GemmConfig {
     }
 
     /// Returns the threads per block, for a launch by other means than
-    /// [`Gemm::load`](crate::kernels::gemm::Gemm::load).
+    /// [`Loaded`](crate::kernels::Loaded).
     #[inline]
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;

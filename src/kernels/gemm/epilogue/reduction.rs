@@ -16,6 +16,7 @@ use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::terms::{Reduction, Results, Terms};
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogue};
 use crate::kernels::gemm::kernel::Gemm;
+use crate::kernels::ready::Built;
 
 /// A kernel that also writes results of type `P`.
 type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
@@ -96,7 +97,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// assert_eq!(config.reduction_shape(&problem, squares), [2, 1, 40]);
     /// let (mut d, mut sums) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(2 * m)?);
     /// let args = GemmArgs::new(&a, &b, &mut d);
-    /// gemm.load(&device)?.launch(&problem, args, (0.125, &mut sums))?;
+    /// gemm.load(&device)?.launch(&problem, (args, (0.125, &mut sums)))?;
     /// let sums = sums.to_vec()?;
     /// // The elements of row m are 2 m: 64 in the first tile, and 16 in the second one.
     /// assert_eq!((sums[3], sums[m + 3]), (64.0 * 36.0, 16.0 * 36.0));
@@ -118,7 +119,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
-    ) -> Result<ReducedGemm<A, B, C, D, E>, GemmError>
+    ) -> Result<Built<ReducedGemm<A, B, C, D, E>>, GemmError>
     where
         A::Sum: Converted,
     {
@@ -161,7 +162,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// let (a, b, mut d, mut amax) = (ones(m * k)?, ones(n * k)?, device.zeros::<f16>(m * n)?, device.zeros::<f32>(1)?);
     /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
     /// // 8 - row, for rows up to 39.
-    /// gemm.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), (0.5, &mut amax))?;
+    /// gemm.load(&device)?.launch(&problem, (GemmArgs::new(&a, &b, &mut d), (0.5, &mut amax)))?;
     /// assert_eq!(amax.to_vec()?, [31.0]);
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -178,7 +179,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
-    ) -> Result<AmaxGemm<A, B, C, D, E>, GemmError> {
+    ) -> Result<Built<AmaxGemm<A, B, C, D, E>>, GemmError> {
         Self::reduced::<E, f32>(config, None, |k, accumulators, coord, args| {
             let value = epilogue(k, accumulators, coord, args);
             (value, value.abs())
@@ -194,7 +195,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             [Val<'b, i32>; 3],
             E::At<'b>,
         ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
-    ) -> Result<Reducing<A, B, C, D, E, P>, GemmError> {
+    ) -> Result<Built<Reducing<A, B, C, D, E, P>>, GemmError> {
         let form =
             ReducedForm::<A::Sum, E, P, _> { apply: epilogue, reduction, types: PhantomData };
         Gemm::with_closure(config, &form)

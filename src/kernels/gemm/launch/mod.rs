@@ -1,39 +1,34 @@
-//! [`GemmFunction`]: a GEMM kernel loaded on a device. Checks and binds buffers, runs the repacking
-//! or tensor-map launches that come first, and launches or times the kernel. Come here to see what
-//! a launch checks and runs.
+//! Launches a GEMM: checks and binds buffers, and starts the repacking or tensor-map kernels that
+//! come first, then the GEMM. Come here to see what a launch checks and runs.
 
-pub(crate) mod loaded;
-pub(crate) mod mode;
 pub(crate) mod repack;
+pub(crate) mod shared;
+pub(crate) mod sm90;
 pub(crate) mod threads;
-
-use std::marker::PhantomData;
 
 use crate::arch::Major;
 use crate::ir::builder::{Converted, Parameter};
 use crate::ir::types::Const;
-use crate::ir::{Element, Number};
+use crate::ir::{Element, Number, Untyped};
 use crate::runtime::{
-    ArgList, Buffer, BufferMut, BufferRef, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions,
-    Timing,
+    ArgList, Buffer, BufferMut, BufferRef, Device, Function, GraphBuilder, Grid, LaunchOptions,
+    LoadOptions, Timing,
 };
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::config::{Bias, GemmConfig};
 use crate::kernels::gemm::elements::{in_buffers, sum_type};
-use crate::kernels::gemm::epilogue::terms::Results;
-use crate::kernels::gemm::epilogue::{
-    EpilogueArgs, EpilogueParameter, EpilogueParams, FusedEpilogue,
-};
+use crate::kernels::gemm::epilogue::{EpilogueArgs, EpilogueParameter, FusedEpilogue};
 use crate::kernels::gemm::kernel::{AnyGemm, Gemm};
-use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args, Uneven};
-use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::gemm::launch::repack::{Packing, Repack};
+use crate::kernels::gemm::launch::shared::GemmShared;
+use crate::kernels::gemm::launch::sm90::{Operands, Sm90Args, Uneven};
 use crate::kernels::gemm::launch::threads::ThreadsArgs;
 use crate::kernels::gemm::sm90::groups::GroupRows;
 use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::split::GemmWorkspace;
+use crate::kernels::ready::{Launch, Loaded, ReadyKernel};
 
 /// What a launch takes: A, B and D, and the operands of the epilogue. Start from
 /// [`new`](GemmArgs::new) and add what your configuration needs.
@@ -59,8 +54,8 @@ pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
     /// The table of problems for [ragged](crate::kernels::gemm::BatchMode::Ragged) configurations, made of
     /// [`RaggedProblem::words`](crate::kernels::gemm::RaggedProblem::words).
     pub products: Option<&'h Buffer<i64>>,
-    /// Your own workspace instead of the function's, so that several launches can run at the same
-    /// time.
+    /// Your own workspace instead of the loaded kernel's, so that several launches can run at the
+    /// same time.
     pub workspace: Option<&'h mut GemmWorkspace>,
 }
 
@@ -92,8 +87,8 @@ impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
         GemmArgs { products: Some(table), ..self }
     }
 
-    /// Uses this workspace instead of the function's, so that this launch can run at the same time
-    /// as others of the function.
+    /// Uses this workspace instead of the loaded kernel's, so that this launch can run at the same
+    /// time as others of the kernel.
     pub fn workspace(self, workspace: &'h mut GemmWorkspace) -> Self {
         GemmArgs { workspace: Some(workspace), ..self }
     }
@@ -104,93 +99,107 @@ impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
     }
 }
 
-/// A [`Gemm`] loaded on a device. For buffers that stay the same,
-/// [`prepare`](GemmFunction::prepare) once and launch the result many times.
-pub struct GemmFunction<
-    A: Element,
-    B: Element = A,
-    C: Number = A,
-    D: Converted = C,
-    E: Parameter = EpilogueParams<(A, C)>,
-> {
-    loaded: AnyGemmFunction,
-    buffers: PhantomData<(A, B, C, D)>,
-    epilogue: PhantomData<fn() -> E>,
-}
+impl<A: Element, B: Element, C: Number, D: Converted> ReadyKernel for Gemm<A, B, C, D> {
+    type Config = GemmConfig;
+    type Params = Untyped;
+    type Problem = GemmProblem;
+    type Args<'a> = GemmArgs<'a, A, B, C, D>;
+    type Shared = GemmShared;
+    type Error = GemmError;
 
-/// An [`AnyGemm`] loaded on a device. Its buffers have element types that are values.
-///
-/// ```
-/// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::types::Scalar;
-/// use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmProblem};
-/// use tilewright::runtime::{AnyBuffer, Device};
-///
-/// let config: GemmConfig = "sm80_f64_tn_64x64x16_s3_ms_strip8_direct".parse()?;
-/// let device = Device::sim()?;
-/// let gemm = AnyGemm::new(config)?.load(&device)?;
-/// let (m, n, k) = (40, 24, 16);
-/// let a = AnyBuffer::from_f64(&device, Scalar::F64, &vec![0.5; m * k])?;
-/// let b = AnyBuffer::from_f64(&device, Scalar::F64, &vec![2.0; n * k])?;
-/// let mut d = AnyBuffer::zeros(&device, Scalar::F64, m * n)?;
-/// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
-/// gemm.launch(&problem, gemm.args(a.as_ref(), b.as_ref(), d.as_mut()))?;
-/// assert_eq!(d.to_f64()?, vec![16.0; m * n]);
-/// # }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct AnyGemmFunction {
-    config: GemmConfig,
-    device: Device,
-    loaded: Loaded,
-    results: Results,
-    sms: u32,
-    /// Passed in place of a C or a bias that is not used.
-    no_c: Buffer<u64>,
-}
-
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
-    /// Loads the kernel on a device. Do it once, and launch the result many times.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
-        self.load_with(LoadOptions::default(), device)
+    fn config(&self) -> &GemmConfig {
+        &self.any.config
     }
 
-    /// Same as [`Gemm::load`], with load options: for example, access checks turn a wrong index
-    /// into an error.
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        options: LoadOptions<'_>,
+    ) -> Result<GemmShared, GemmError> {
+        self.any.share(function, options)
+    }
+
+    /// Checks the arguments each time; if they stay the same, [`prepare`](Loaded::prepare) saves
+    /// that. [`GemmConfig::programmatic`] decides whether the launch is programmatic, not the
+    /// option.
     ///
     /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
+    /// Those of [`prepare`](Loaded::prepare) and [`Function::launch`].
+    fn launch(
         &self,
+        problem: &GemmProblem,
+        args: GemmArgs<'_, A, B, C, D>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), GemmError> {
+        self.any.start(problem, args.into(), &launch.cast())
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter> ReadyKernel
+    for Gemm<A, B, C, D, FusedEpilogue<E>>
+{
+    type Config = GemmConfig;
+    type Params = Untyped;
+    type Problem = GemmProblem;
+    /// The arguments of any GEMM, and that of your epilogue.
+    type Args<'a> = (GemmArgs<'a, A, B, C, D>, E::Arg<'a, 'a>);
+    type Shared = GemmShared;
+    type Error = GemmError;
+
+    fn config(&self) -> &GemmConfig {
+        &self.any.config
+    }
+
+    fn share(
+        &self,
+        function: &Function<Untyped>,
         options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
-        let loaded = AnyGemmFunction::new(&self.kernel, options, device)?;
-        Ok(GemmFunction { loaded, buffers: PhantomData, epilogue: PhantomData })
+    ) -> Result<GemmShared, GemmError> {
+        self.any.share(function, options)
+    }
+
+    /// [`GemmConfig::programmatic`] decides whether the launch is programmatic, not the option.
+    ///
+    /// # Errors
+    /// Those of [`GemmConfig::check_problem`]; buffers that are too short, including the one for a
+    /// reduction's results, or misaligned; operands for a configured epilogue; tensors that TMA
+    /// cannot describe; those of [`Function::launch`].
+    fn launch(
+        &self,
+        problem: &GemmProblem,
+        (args, epilogue): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), GemmError> {
+        let mut list = ArgList::default();
+        E::erase(epilogue, &mut list);
+        self.any.start_fused(problem, args.into(), list, &launch.cast())
     }
 }
 
 /// A prepared launch: everything is checked and computed, so that you can repeat it without host
-/// work. Made by [`GemmFunction::prepare`].
+/// work. Made by [`Loaded::prepare`].
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
+    loaded: &'h Loaded<Gemm<A, B, C, D>>,
     prepared: PreparedGemm<'h>,
-    buffers: PhantomData<(A, B, C, D)>,
 }
 
 /// A [`GemmLaunch`] without the types of its buffers.
 struct PreparedGemm<'h> {
     grid: Grid,
-    programmatic: bool,
     args: BoundArgs<'h>,
     epilogue: EpilogueValues<'h>,
 }
 
-/// The [`GemmArgs`] of an [`AnyGemmFunction`]: the element types of the buffers are values, and the
-/// launch compares them with the configuration's. Start from
-/// [`AnyGemmFunction::args`] and set what the configuration needs.
+impl PreparedGemm<'_> {
+    #[inline]
+    fn start(&mut self, launch: &Launch<'_, AnyGemm>) -> Result<(), GemmError> {
+        self.args.start(launch, self.grid, &mut self.epilogue)
+    }
+}
+
+/// The [`GemmArgs`] of an [`AnyGemm`]: the element types of the buffers are values, and the launch
+/// compares them with the configuration's. Start from [`Loaded::args`] and set what the
+/// configuration needs.
 #[derive(Debug)]
 pub struct AnyGemmArgs<'h> {
     /// A, as [`GemmArgs::a`].
@@ -267,23 +276,23 @@ enum BoundArgs<'h> {
 
 impl BoundArgs<'_> {
     #[inline]
-    fn run(
+    fn start(
         &mut self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
         match self {
-            BoundArgs::Sm90(args) => args.run(mode, grid, epilogue),
-            BoundArgs::Repacked(args) => args.run(mode, grid, epilogue),
-            BoundArgs::Threads(args) => args.run(mode, grid, epilogue),
+            BoundArgs::Sm90(args) => args.start(launch, grid, epilogue),
+            BoundArgs::Repacked(args) => args.start(launch, grid, epilogue),
+            BoundArgs::Threads(args) => args.start(launch, grid, epilogue),
         }
     }
 }
 
 /// The arguments of a GEMM whose operands are repacked first.
 struct RepackedArgs<'h> {
-    loaded: &'h Loaded,
+    shared: &'h GemmShared,
     plan: &'h Plan,
     repack: &'h Repack,
     packing: Packing,
@@ -294,20 +303,20 @@ struct RepackedArgs<'h> {
 
 impl RepackedArgs<'_> {
     #[inline]
-    fn run(
+    fn start(
         &mut self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
-        let RepackedArgs { loaded, plan, repack, packing, strides, .. } = *self;
+        let RepackedArgs { shared, plan, repack, packing, strides, .. } = *self;
         let Operands { a, b, d } = &mut self.operands;
         let own = Operands { a: *a, b: *b, d: d.reborrow() };
         let workspace = self.workspace.as_deref_mut();
-        repack.run(mode, &packing, own, |mode, operands| {
+        repack.start(launch, &packing, own, |operands| {
             let (problem, uneven) = (&packing.problem, Uneven::default());
-            Sm90Args::new(loaded, plan, operands, problem, &strides, uneven, workspace)?
-                .run(mode, grid, epilogue)
+            Sm90Args::new(shared, plan, operands, problem, &strides, uneven, workspace)?
+                .start(launch, grid, epilogue)
         })
     }
 }
@@ -334,47 +343,46 @@ impl EpilogueArgs for EpilogueValues<'_> {
     }
 }
 
-impl AnyGemm {
-    /// Loads the kernel on a device.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<AnyGemmFunction, GemmError> {
-        self.load_with(LoadOptions::default(), device)
-    }
+impl ReadyKernel for AnyGemm {
+    type Config = GemmConfig;
+    type Params = Untyped;
+    type Problem = GemmProblem;
+    type Args<'a> = AnyGemmArgs<'a>;
+    type Shared = GemmShared;
+    type Error = GemmError;
 
-    /// Same as [`AnyGemm::load`], with load options.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<AnyGemmFunction, GemmError> {
-        AnyGemmFunction::new(self, options, device)
-    }
-}
-
-impl std::fmt::Debug for AnyGemmFunction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AnyGemmFunction({} on {})", self.config, self.device)
-    }
-}
-
-impl AnyGemmFunction {
-    /// Returns the configuration the kernel was built for, for example to size buffers.
-    pub fn config(&self) -> &GemmConfig {
+    fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// Returns the compiler's log: see
-    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log). Use it to look for
-    /// spills.
-    pub fn compiler_log(&self) -> &str {
-        self.loaded.function.compiler_log()
+    #[inline]
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        options: LoadOptions<'_>,
+    ) -> Result<GemmShared, GemmError> {
+        GemmShared::new(&self.config, function, options)
     }
 
+    /// [`GemmConfig::programmatic`] decides whether the launch is programmatic, not the option.
+    ///
+    /// # Errors
+    /// Those of [`Loaded::prepare`] and [`Function::launch`], and [`GemmError::BufferType`] for a
+    /// buffer or factor of another type than the configuration's.
+    #[inline]
+    fn launch(
+        &self,
+        problem: &GemmProblem,
+        args: AnyGemmArgs<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), GemmError> {
+        args.check_types(&self.config)?;
+        self.start(problem, args, &launch)
+    }
+}
+
+/// # GEMM with element types that are values
+impl Loaded<AnyGemm> {
     /// Returns the arguments of a launch without an epilogue. Set further fields of the result if
     /// the configuration has one.
     pub fn args<'h>(
@@ -383,72 +391,68 @@ impl AnyGemmFunction {
         b: BufferRef<'h>,
         d: BufferMut<'h>,
     ) -> AnyGemmArgs<'h> {
-        let sum = sum_type(&self.config);
+        let sum = sum_type(self.config());
         let [alpha, beta] = [1.0, 0.0].map(|factor| Const::from_f64(sum, factor));
         let (c, bias, groups, products, workspace) = Default::default();
         AnyGemmArgs { a, b, c, d, bias, alpha, beta, groups, products, workspace }
     }
+}
 
-    /// Launches the GEMM on the default stream.
-    ///
-    /// # Errors
-    /// Those of [`GemmFunction::launch`], and [`GemmError::BufferType`] for a buffer or factor of
-    /// another type than the configuration's.
-    pub fn launch(&self, problem: &GemmProblem, args: AnyGemmArgs<'_>) -> Result<(), GemmError> {
-        self.launch_with(LaunchOptions::default(), problem, args)
-    }
-
-    /// Launches the GEMM with options, for example on a stream. The configuration decides whether
-    /// the launch is programmatic; that option is overwritten.
-    ///
-    /// # Errors
-    /// Those of [`launch`](AnyGemmFunction::launch).
-    pub fn launch_with(
+impl AnyGemm {
+    /// Starts a GEMM with its configuration's epilogue.
+    #[cfg_attr(not(feature = "tune"), inline)]
+    fn start(
         &self,
-        options: LaunchOptions<'_>,
         problem: &GemmProblem,
         args: AnyGemmArgs<'_>,
+        launch: &Launch<'_, AnyGemm>,
     ) -> Result<(), GemmError> {
-        args.check_types(&self.config)?;
-        let options = options.programmatic(self.config.programmatic);
-        let PreparedGemm { grid, mut args, mut epilogue, .. } = self.prepare(problem, args)?;
-        args.run(&mut LaunchMode::Launch(options), grid, &mut epilogue)
+        let launch = launch.programmatic(self.config.programmatic);
+        self.prepare(launch.shared(), problem, args)?.start(&launch)
     }
 
-    #[cfg_attr(not(feature = "tune"), inline)]
-    fn new(
-        kernel: &AnyGemm,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<AnyGemmFunction, GemmError> {
-        let (config, results) = (kernel.config, kernel.results);
-        let loaded = Loaded::new(options, kernel, device)?;
-        // The simulator runs blocks one after the other. With several, a persistent kernel still
-        // has to share tiles between them.
-        let sms = device.properties().map_or(4, |properties| properties.sm_count);
-        let at_once = loaded.blocks_at_once(&config)?;
-        let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
-        Ok(AnyGemmFunction { config, device: device.clone(), loaded, results, sms, no_c })
+    /// Starts a GEMM with the arguments of an epilogue that a program wrote.
+    #[inline]
+    fn start_fused(
+        &self,
+        problem: &GemmProblem,
+        args: AnyGemmArgs<'_>,
+        mut epilogue: ArgList<'_>,
+        launch: &Launch<'_, AnyGemm>,
+    ) -> Result<(), GemmError> {
+        let (config, shared) = (&self.config, launch.shared());
+        let strides = config.check_problem(problem)?;
+        self.check_epilogue(problem, &strides, &args)?;
+        let mut args = self.bind(shared, problem, &strides, args)?;
+        self.results.check(config, problem, &epilogue)?;
+        let launch = launch.programmatic(config.programmatic);
+        args.start(&launch, config.grid(problem, shared.sms), &mut epilogue)
     }
 
     #[inline]
-    fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
+    fn workspace(
+        &self,
+        shared: &GemmShared,
+        device: &Device,
+        problem: &GemmProblem,
+    ) -> Result<GemmWorkspace, GemmError> {
         let config = &self.config;
         config.check_problem(problem)?;
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        let (tiles, grid) = ([rows, columns, problem.batch.into()], config.grid(problem, self.sms));
-        GemmWorkspace::new(&self.device, config, tiles, grid)
+        let tiles = [rows, columns, problem.batch.into()];
+        GemmWorkspace::new(device, config, tiles, config.grid(problem, shared.sms))
     }
 
     /// Binds everything but the epilogue.
     #[inline]
     fn bind<'h>(
         &'h self,
+        shared: &'h GemmShared,
         problem: &GemmProblem,
         strides: &GemmStrides,
         args: AnyGemmArgs<'h>,
     ) -> Result<BoundArgs<'h>, GemmError> {
-        let (config, loaded) = (&self.config, &self.loaded);
+        let config = &self.config;
         let AnyGemmArgs { a, b, d, groups, products, workspace, .. } = args;
         let operands = Operands { a, b, d };
         let groups = config.groups(problem, groups)?;
@@ -468,19 +472,19 @@ impl AnyGemmFunction {
                 strides.d,
             )?;
         }
-        let Some(plan) = loaded.plan.as_deref() else {
-            let args = ThreadsArgs::new(loaded, config, operands, problem, strides, workspace)?;
+        let Some(plan) = &self.plan else {
+            let args = ThreadsArgs::new(shared, config, operands, problem, strides, workspace)?;
             return Ok(BoundArgs::Threads(args));
         };
-        let Some(repack) = loaded.repack.as_deref() else {
+        let Some(repack) = shared.repack.as_deref() else {
             let uneven = Uneven { groups, table };
-            let args = Sm90Args::new(loaded, plan, operands, problem, strides, uneven, workspace)?;
+            let args = Sm90Args::new(shared, plan, operands, problem, strides, uneven, workspace)?;
             return Ok(BoundArgs::Sm90(Box::new(args)));
         };
         let starts = [a.is_aligned_to(16), b.is_aligned_to(16)];
         let packing = Packing::new(config, problem, strides, starts);
         let strides = packing.problem.strides(&plan.config)?;
-        let args = RepackedArgs { loaded, plan, repack, packing, strides, operands, workspace };
+        let args = RepackedArgs { shared, plan, repack, packing, strides, operands, workspace };
         Ok(BoundArgs::Repacked(Box::new(args)))
     }
 
@@ -527,13 +531,14 @@ impl AnyGemmFunction {
     #[inline]
     fn prepare<'h>(
         &'h self,
+        shared: &'h GemmShared,
         problem: &GemmProblem,
         args: AnyGemmArgs<'h>,
     ) -> Result<PreparedGemm<'h>, GemmError> {
         let config = &self.config;
         let strides = config.check_problem(problem)?;
         self.check_epilogue(problem, &strides, &args)?;
-        let no_c = BufferRef::from(&self.no_c).cast(config.c);
+        let no_c = BufferRef::from(&shared.no_c).cast(config.c);
         let epilogue = EpilogueValues {
             alpha: args.alpha,
             beta: args.beta,
@@ -542,90 +547,37 @@ impl AnyGemmFunction {
             c_strides: strides.c.map(|stride| stride as i64),
             bias: args.bias.unwrap_or(no_c),
         };
-        let args = self.bind(problem, &strides, args)?;
-        let grid = config.grid(problem, self.sms);
-        Ok(PreparedGemm { grid, programmatic: config.programmatic, args, epilogue })
-    }
-
-    /// Runs the GEMM with the arguments of an epilogue that a program wrote.
-    #[inline]
-    fn run(
-        &self,
-        mode: &mut LaunchMode<'_>,
-        problem: &GemmProblem,
-        args: AnyGemmArgs<'_>,
-        mut epilogue: ArgList<'_>,
-    ) -> Result<(), GemmError> {
-        let strides = self.config.check_problem(problem)?;
-        self.check_epilogue(problem, &strides, &args)?;
-        let mut args = self.bind(problem, &strides, args)?;
-        self.results.check(&self.config, problem, &epilogue)?;
-        args.run(mode, self.config.grid(problem, self.sms), &mut epilogue)
+        let args = self.bind(shared, problem, &strides, args)?;
+        Ok(PreparedGemm { grid: config.grid(problem, shared.sms), args, epilogue })
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
-    /// Returns the configuration the kernel was built for, for example to size buffers.
-    pub fn config(&self) -> &GemmConfig {
-        &self.loaded.config
-    }
-
+/// # GEMM
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Loaded<Gemm<A, B, C, D, E>>
+where
+    Gemm<A, B, C, D, E>: ReadyKernel<Shared = GemmShared>,
+{
     /// Limits a persistent (warp-specialised) kernel to `sms` SMs and leaves the rest to other
     /// streams. Choose the configuration with [`best`](GemmConfig::best) for a
     /// [`Machine`](crate::kernels::gemm::Machine) with that many SMs.
     pub fn with_sms(mut self, sms: u32) -> Self {
-        self.loaded.sms = sms.clamp(1, self.loaded.sms);
+        let shared = self.shared_mut();
+        shared.sms = sms.clamp(1, shared.sms);
         self
     }
 
     /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`]. You
-    /// need it only to run several launches of the function at the same time.
+    /// need it only to run several launches of the kernel at the same time.
     ///
     /// # Errors
     /// Those of [`GemmConfig::check_problem`], and out of memory.
     pub fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
-        self.loaded.workspace(problem)
-    }
-
-    /// Returns the compiler's log: see
-    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log). Use it to look for
-    /// spills.
-    pub fn compiler_log(&self) -> &str {
-        self.loaded.loaded.function.compiler_log()
+        self.ready().any.workspace(self.shared(), self.function().device(), problem)
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
-    /// Launches the GEMM on the default stream. It checks the arguments each time; if they stay the
-    /// same, [`prepare`](GemmFunction::prepare) saves that.
-    ///
-    /// # Errors
-    /// Those of [`prepare`](GemmFunction::prepare) and
-    /// [`Function::launch`](crate::runtime::Function::launch).
-    pub fn launch(
-        &self,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-    ) -> Result<(), GemmError> {
-        self.launch_with(LaunchOptions::default(), problem, args)
-    }
-
-    /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
-    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
-    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
-    ///
-    /// # Errors
-    /// Those of [`launch`](GemmFunction::launch).
-    pub fn launch_with(
-        &self,
-        options: LaunchOptions<'_>,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-    ) -> Result<(), GemmError> {
-        let options = options.programmatic(self.loaded.config.programmatic);
-        self.prepare(problem, args)?.launch_with(options)
-    }
-
+/// # Prepared GEMM
+impl<A: Element, B: Element, C: Number, D: Converted> Loaded<Gemm<A, B, C, D>> {
     /// Checks the arguments and prepares a launch that you can repeat, time or record in a graph.
     ///
     /// # Errors
@@ -636,71 +588,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         problem: &GemmProblem,
         args: GemmArgs<'h, A, B, C, D>,
     ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
-        let prepared = self.loaded.prepare(problem, args.into())?;
-        Ok(GemmLaunch { prepared, buffers: PhantomData })
-    }
-}
-
-impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
-    GemmFunction<A, B, C, D, FusedEpilogue<E>>
-{
-    /// Launches the GEMM on the default stream, with the argument of your epilogue.
-    ///
-    /// # Errors
-    /// Those of [`GemmConfig::check_problem`]; buffers that are too short, including the one for a
-    /// reduction's results, or misaligned; operands for a configured epilogue; tensors that TMA
-    /// cannot describe; those of [`Function::launch`](crate::runtime::Function::launch).
-    pub fn launch<'h, 'b: 'h>(
-        &self,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-        epilogue: E::Arg<'h, 'b>,
-    ) -> Result<(), GemmError> {
-        self.launch_with(LaunchOptions::default(), problem, args, epilogue)
-    }
-
-    /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
-    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
-    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
-    ///
-    /// # Errors
-    /// Those of [`launch`](GemmFunction::launch).
-    pub fn launch_with<'h, 'b: 'h>(
-        &self,
-        options: LaunchOptions<'_>,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-        epilogue: E::Arg<'h, 'b>,
-    ) -> Result<(), GemmError> {
-        let options = options.programmatic(self.loaded.config.programmatic);
-        self.run(&mut LaunchMode::Launch(options), problem, args, epilogue)
-    }
-
-    /// Runs the GEMM, waits for it, and returns how long it took. Use it for a quick look; to
-    /// compare kernels, use the `tune` module, which keeps the GPU in a defined state.
-    ///
-    /// # Errors
-    /// Those of [`launch`](GemmFunction::launch) and
-    /// [`Function::time`](crate::runtime::Function::time).
-    pub fn time<'h, 'b: 'h>(
-        &self,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-        epilogue: E::Arg<'h, 'b>,
-    ) -> Result<Timing, GemmError> {
-        LaunchMode::timed(|mode| self.run(mode, problem, args, epilogue))
-    }
-
-    fn run<'h, 'b: 'h>(
-        &self,
-        mode: &mut LaunchMode<'_>,
-        problem: &GemmProblem,
-        args: GemmArgs<'_, A, B, C, D>,
-        epilogue: E::Arg<'h, 'b>,
-    ) -> Result<(), GemmError> {
-        let mut list = ArgList::default();
-        E::erase(epilogue, &mut list);
-        self.loaded.run(mode, problem, args.into(), list)
+        let prepared = self.ready().any.prepare(self.shared(), problem, args.into())?;
+        Ok(GemmLaunch { loaded: self, prepared })
     }
 }
 
@@ -730,7 +619,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch(&mut self) -> Result<(), GemmError> {
-        self.launch_with(LaunchOptions::default().programmatic(self.prepared.programmatic))
+        self.launch_with(self.configured())
     }
 
     /// Launches the GEMM with options: the stream, and whether the launch is programmatic. Here the
@@ -740,7 +629,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::launch_with`](crate::runtime::Function::launch_with).
     pub fn launch_with(&mut self, options: LaunchOptions<'_>) -> Result<(), GemmError> {
-        self.run(&mut LaunchMode::Launch(options))
+        self.prepared.start(&self.loaded.with(options).start(None).cast())
     }
 
     /// Runs the GEMM, waits for it, and returns how long it took.
@@ -748,12 +637,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::time`](crate::runtime::Function::time).
     pub fn time(&mut self) -> Result<Timing, GemmError> {
-        LaunchMode::timed(|mode| self.run(mode))
-    }
-
-    fn run(&mut self, mode: &mut LaunchMode<'_>) -> Result<(), GemmError> {
-        let PreparedGemm { grid, args, epilogue, .. } = &mut self.prepared;
-        args.run(mode, *grid, epilogue)
+        let loaded = self.loaded.with(LaunchOptions::default());
+        loaded.time_all(|launch| self.prepared.start(&launch.cast()))
     }
 
     /// Records the launch in a graph, which replays it with the same buffers at less cost per
@@ -762,7 +647,11 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`GraphBuilder::launch`].
     pub fn record(&mut self, graph: &GraphBuilder) -> Result<(), GemmError> {
-        let options = LaunchOptions::default().programmatic(self.prepared.programmatic);
-        self.launch_with(options.stream(graph.stream()))
+        self.launch_with(self.configured().stream(graph.stream()))
+    }
+
+    /// Returns the options that the configuration asks for.
+    fn configured(&self) -> LaunchOptions<'static> {
+        LaunchOptions::default().programmatic(self.loaded.config().programmatic)
     }
 }

@@ -19,8 +19,9 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides, MatrixStrides};
 use crate::kernels::gemm::config::types::in_memory;
 use crate::kernels::gemm::elements::{A, B, with_elements};
-use crate::kernels::gemm::launch::loaded::Operands;
-use crate::kernels::gemm::launch::mode::LaunchMode;
+use crate::kernels::gemm::kernel::AnyGemm;
+use crate::kernels::gemm::launch::sm90::Operands;
+use crate::kernels::ready::Launch;
 use crate::kernels::transpose::{
     LoadedTranspose, TransposeBatch, TransposeConfig, TransposeProblem,
 };
@@ -284,7 +285,7 @@ impl Transposes {
     #[inline]
     fn run(
         &self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         packed: &Packed,
         from: BufferRef<'_>,
         to: BufferMut<'_>,
@@ -294,7 +295,10 @@ impl Transposes {
         let transpose = if is_aligned { &self.aligned } else { &self.ragged };
         let mut args = ArgList::default();
         match transpose.bind(&problem, from, to, &mut args)? {
-            Some(grid) => mode.run_in_turn(&transpose.function, grid, args),
+            // It does not wait, so it must not overlap with the previous launch.
+            Some(grid) => {
+                Ok(launch.programmatic(false).start_other(&transpose.function, grid, args)?)
+            }
             None => Ok(()),
         }
     }
@@ -342,7 +346,7 @@ impl PackedOperand {
     #[inline]
     fn transpose(
         &mut self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         packed: &Packed,
         from: BufferRef<'_>,
     ) -> Result<(), GemmError> {
@@ -350,7 +354,7 @@ impl PackedOperand {
         match transposes {
             Some(transposes) => {
                 let to = BufferMut::from(workspace).cast(*scalar);
-                transposes.run(mode, packed, from, to)
+                transposes.run(launch, packed, from, to)
             }
             None => Ok(()),
         }
@@ -380,13 +384,13 @@ impl Repack {
         })
     }
 
-    /// Copies A and B to the workspace if they need it, then runs `product` on the result.
-    pub(crate) fn run(
+    /// Copies A and B to the workspace if they need it, then calls `product` with the result.
+    pub(crate) fn start(
         &self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         packing: &Packing,
         operands: Operands<'_>,
-        product: impl FnOnce(&mut LaunchMode<'_>, Operands<'_>) -> Result<(), GemmError>,
+        product: impl FnOnce(Operands<'_>) -> Result<(), GemmError>,
     ) -> Result<(), GemmError> {
         let Operands { a, b, d } = operands;
         let mut own_a = self.a.lock().unwrap_or_else(PoisonError::into_inner);
@@ -394,18 +398,18 @@ impl Repack {
         let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
         own_a.reserve(&self.device, &of_a)?;
         own_b.reserve(&self.device, &of_b)?;
-        own_a.transpose(mode, &of_a, a)?;
-        own_b.transpose(mode, &of_b, b)?;
+        own_a.transpose(launch, &of_a, a)?;
+        own_b.transpose(launch, &of_b, b)?;
         let copied = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
         if copied != [Packed::NONE; 2] {
             let ([of_a, of_b], mut list) = (copied, ArgList::default());
             let parts = of_a.push_copy(a, own_a.packed_mut(), &mut list)?;
             let parts = parts + of_b.push_copy(b, own_b.packed_mut(), &mut list)?;
-            mode.run(&self.pack, grid(parts), list)?;
+            launch.start_other(&self.pack, grid(parts), list)?;
         }
         let a = if packing.a.is_some() { own_a.packed() } else { a };
         let b = if packing.b.is_some() { own_b.packed() } else { b };
-        product(mode, Operands { a, b, d })
+        product(Operands { a, b, d })
     }
 }
 

@@ -7,13 +7,14 @@ use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::epilogue::EpilogueArgs;
-use crate::kernels::gemm::launch::loaded::{Loaded, Operands};
-use crate::kernels::gemm::launch::mode::LaunchMode;
+use crate::kernels::gemm::kernel::AnyGemm;
+use crate::kernels::gemm::launch::shared::GemmShared;
+use crate::kernels::gemm::launch::sm90::Operands;
 use crate::kernels::gemm::split::{GemmWorkspace, Workspace};
+use crate::kernels::ready::Launch;
 
 /// A launch, ready to run.
 pub(crate) struct ThreadsArgs<'h> {
-    loaded: &'h Loaded,
     workspace: Workspace<'h>,
     config: &'h GemmConfig,
     operands: Operands<'h>,
@@ -26,7 +27,7 @@ impl<'h> ThreadsArgs<'h> {
     /// Binds the buffers, and checks that A and B are aligned as the kernel needs.
     #[inline]
     pub(crate) fn new(
-        loaded: &'h Loaded,
+        shared: &'h GemmShared,
         config: &'h GemmConfig,
         operands: Operands<'h>,
         problem: &GemmProblem,
@@ -43,8 +44,7 @@ impl<'h> ThreadsArgs<'h> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
         Ok(ThreadsArgs {
-            loaded,
-            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            workspace: Workspace::new(shared.workspace.as_ref(), given),
             config,
             operands,
             // Strides are below 2^40, and sizes below 2^31.
@@ -55,9 +55,9 @@ impl<'h> ThreadsArgs<'h> {
     }
 
     #[inline]
-    pub(crate) fn run(
+    pub(crate) fn start(
         &mut self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
@@ -75,7 +75,8 @@ impl<'h> ThreadsArgs<'h> {
         list.scalars(sizes);
         epilogue.push(&mut list);
         reserved.push(config, &mut list);
-        let launched = mode.run(&self.loaded.function, grid, list);
+        let launched = launch.start_list(grid, &mut list);
+        drop(list);
         reserved.end(launched)
     }
 }

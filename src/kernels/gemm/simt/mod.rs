@@ -14,8 +14,7 @@ pub(crate) mod padded_tile;
 
 use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Kernel, Registers, Shared, Val, Vector, range};
-use crate::runtime::Declared;
+use crate::ir::{Body, Kernel, Registers, Shared, Untyped, Val, Vector, range};
 use crate::tensor::pipeline::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use crate::kernels::gemm::config::error::GemmError;
@@ -41,7 +40,7 @@ const EVERY: u32 = 4;
 pub(crate) fn build(
     config: &GemmConfig,
     form: &dyn EpilogueForm,
-) -> Result<Kernel<Declared>, GemmError> {
+) -> Result<Kernel<Untyped>, GemmError> {
     let GemmConfig { tile: [m, n, _], .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();

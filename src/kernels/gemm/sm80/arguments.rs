@@ -2,8 +2,7 @@
 //! are built. `launch/threads.rs` passes their values.
 
 use crate::ir::builder::{ParamList, Parameter};
-use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::Declared;
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Untyped, Val};
 use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::config::error::GemmError;
@@ -45,7 +44,7 @@ pub(crate) fn build(
     form: &dyn EpilogueForm,
     blocks: u32,
     body: &ThreadsBody,
-) -> Result<Kernel<Declared>, GemmError> {
+) -> Result<Kernel<Untyped>, GemmError> {
     let options = KernelOptions::default().block([config.threads(), 1, 1]);
     let options = options.min_blocks_per_sm(blocks);
     let name = format!("{config}{}", form.suffix());

@@ -13,9 +13,8 @@ pub(crate) mod arguments;
 
 use crate::ir::builder::Accumulator;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Kernel, Target, Val, range};
+use crate::ir::{Body, Kernel, Target, Untyped, Val, range};
 use crate::layout::{layout, shape, tiler};
-use crate::runtime::Declared;
 use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma};
 use crate::tensor::copy::{AsyncTile, MatrixLoad, MatrixRing};
 use crate::tensor::mma::copy_bits;
@@ -82,7 +81,7 @@ impl Plan {
 pub(crate) fn build(
     config: &GemmConfig,
     form: &dyn EpilogueForm,
-) -> Result<Kernel<Declared>, GemmError> {
+) -> Result<Kernel<Untyped>, GemmError> {
     arguments::build(config, form, 1, &*body(*config)?)
 }
 

@@ -5,9 +5,8 @@
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::types::Scalar;
-use crate::ir::{Kernel, KernelOptions};
+use crate::ir::{Kernel, KernelOptions, Untyped};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
-use crate::runtime::Declared;
 use crate::tensor::atom::{MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, Wgmma};
 use crate::tensor::copy::{StagedStore, TmaCopy};
 
@@ -191,7 +190,7 @@ impl Plan {
     /// Builds the kernel. Its parameters are A and B; the sizes and the epilogue's operands; D,
     /// with a workspace if the kernel needs one.
     #[inline]
-    pub(crate) fn build(&self, form: &dyn EpilogueForm) -> Result<Kernel<Declared>, GemmError> {
+    pub(crate) fn build(&self, form: &dyn EpilogueForm) -> Result<Kernel<Untyped>, GemmError> {
         let (config, name) = (&self.config, format!("{}{}", self.name, form.suffix()));
         let declare = |list: &mut ParamList| {
             list.param(0, |list| self.declare_input(list));

@@ -15,8 +15,9 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::elements::{A, B, D, with_elements};
-use crate::kernels::gemm::launch::mode::LaunchMode;
+use crate::kernels::gemm::kernel::AnyGemm;
 use crate::kernels::gemm::sm90::input::MapArgs;
+use crate::kernels::ready::Launch;
 
 /// Elements per tensor map, 8 bytes each.
 const MAP: u32 = 16;
@@ -207,7 +208,7 @@ impl Maps {
     #[inline]
     pub(crate) fn make(
         &self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         MapArgs { a, b }: &MapArgs<'_>,
         d: &mut Mapped<'_>,
         table: &Buffer<i64>,
@@ -229,7 +230,7 @@ impl Maps {
         list.buffer(table.into());
         list.buffer_mut((&mut *maps).into());
         list.scalars([count]);
-        mode.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), list)?;
+        launch.start_other(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), list)?;
         Ok(maps)
     }
 }

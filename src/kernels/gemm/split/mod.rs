@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Float, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
-use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
+use crate::runtime::{ArgList, Argument, Buffer, Device, Grid, RuntimeError};
 
 use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};
 use crate::kernels::gemm::config::GemmConfig;
@@ -312,18 +312,18 @@ fn lengths(
 /// Your own workspace for launches that split K or are
 /// [grouped](crate::kernels::gemm::BatchMode::Grouped): it holds partial accumulators, or the
 /// counter from which thread blocks draw tiles. Allocate it with
-/// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) and pass it as
+/// [`Loaded::workspace`](crate::kernels::Loaded::workspace) and pass it as
 /// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
 ///
-/// Launches without one use their function's workspace and therefore run one after the other, even
-/// on different streams. With a workspace each, they can run at the same time.
+/// Launches without one use the loaded kernel's workspace and therefore run one after the other,
+/// even on different streams. With a workspace each, they can run at the same time.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::ir::bf16;
 /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Splits};
-/// use tilewright::runtime::{Device, LaunchOptions};
+/// use tilewright::runtime::Device;
 ///
 /// let config = GemmConfig { splits: Splits::SplitK(2), ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
 /// let (device, problem) = (Device::sim()?, GemmProblem::new(64, 64, 256));
@@ -335,9 +335,8 @@ fn lengths(
 /// let (mut x, mut y) = (device.zeros::<bf16>(64 * 64)?, device.zeros::<bf16>(64 * 64)?);
 /// for (d, workspace) in [(&mut x, &mut first), (&mut y, &mut second)] {
 ///     let stream = device.stream()?;
-///     let options = LaunchOptions::default().stream(&stream);
 ///     let args = GemmArgs::new(&a, &a, d).workspace(workspace);
-///     gemm.launch_with(options, &problem, args)?;
+///     gemm.on(&stream).launch(&problem, args)?;
 ///     stream.synchronize()?;
 /// }
 /// assert!(x.to_vec()?.iter().chain(&y.to_vec()?).all(|x| x.to_f32() == 64.0));
@@ -383,7 +382,7 @@ pub(crate) enum Reserved<'x> {
 }
 
 impl<'h> Workspace<'h> {
-    /// Returns the given workspace, or else the function's, if the kernel needs one.
+    /// Returns the given workspace, or else the loaded kernel's, if the kernel needs one.
     #[inline]
     pub(crate) fn new(
         own: Option<&'h SplitWorkspace>,
@@ -438,13 +437,13 @@ impl Reserved<'_> {
     /// Passes on the result of a launch. If the simulator reported an error, resets the counters,
     /// because the blocks that it stopped have not arrived or drawn all their tiles.
     #[inline]
-    pub(crate) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
+    pub(crate) fn end(mut self, launched: Result<(), RuntimeError>) -> Result<(), GemmError> {
         if launched.is_err()
             && let Some((_, arrivals)) = self.buffers()
             && arrivals.device().is_sim()
         {
             *arrivals = arrivals.device().zeros(arrivals.len())?;
         }
-        launched
+        Ok(launched?)
     }
 }

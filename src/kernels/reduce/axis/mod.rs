@@ -10,7 +10,7 @@ use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target, Untyped};
 use crate::runtime::{
-    ArgList, Buffer, BufferMut, BufferRef, Function, Grid, Occupancy, RuntimeError,
+    ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions, Occupancy, RuntimeError,
 };
 use crate::tensor::rows::{ColumnReduction, RowAccess, RowTile};
 
@@ -295,7 +295,11 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
         &self.config
     }
 
-    fn share(&self, function: &Function<Self::Params>) -> Result<SplitWorkspace<u32>, RowError> {
+    fn share(
+        &self,
+        function: &Function<Self::Params>,
+        _: LoadOptions<'_>,
+    ) -> Result<SplitWorkspace<u32>, RowError> {
         self.config.share(function)
     }
 

@@ -1,79 +1,24 @@
-//! [`Loaded`]: a kernel on a device, with what its launches need. [`Sm90Args`]: one launch of the
-//! warp-specialised kernel. [`GemmFunction`](super::GemmFunction) makes both; come here if a kernel
-//! needs another buffer.
+//! [`Sm90Args`]: a launch of the warp-specialised kernel. Come here to pass a parameter that
+//! `sm90/plan.rs` declares.
 
-use crate::runtime::{
-    ArgList, Argument, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,
-    RuntimeError,
-};
+use crate::runtime::{ArgList, Argument, Buffer, BufferMut, BufferRef, Grid};
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::LoadMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::epilogue::EpilogueArgs;
 use crate::kernels::gemm::kernel::AnyGemm;
-use crate::kernels::gemm::launch::mode::LaunchMode;
-use crate::kernels::gemm::launch::repack::Repack;
+use crate::kernels::gemm::launch::shared::GemmShared;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
 use crate::kernels::gemm::sm90::input::InputArgs;
 use crate::kernels::gemm::sm90::output::OutputArgs;
 use crate::kernels::gemm::sm90::plan::{Plan, SizeParams};
-use crate::kernels::gemm::sm90::ragged::{Made, Maps};
-use crate::kernels::gemm::split::{GemmWorkspace, SplitWorkspace, Workspace};
-
-/// A kernel loaded on a device, with what its launches need.
-pub(crate) struct Loaded {
-    pub(crate) function: Function<Declared>,
-    /// Set for warp-specialised kernels.
-    pub(crate) plan: Option<Box<Plan>>,
-    /// Copies operands that TMA or the tensor cores cannot read. Set for [`LoadMethod::Repack`].
-    pub(crate) repack: Option<Box<Repack>>,
-    /// Makes the tensor maps on the device. Set for ragged kernels.
-    maps: Option<Box<Maps>>,
-    /// Set if K is split or tiles are drawn from a counter.
-    pub(crate) workspace: Option<SplitWorkspace>,
-}
-
-impl Loaded {
-    #[inline]
-    pub(crate) fn new(
-        options: LoadOptions<'_>,
-        kernel: &AnyGemm,
-        device: &Device,
-    ) -> Result<Loaded, GemmError> {
-        let AnyGemm { config, kernel, plan, .. } = kernel;
-        let maps = config.is_ragged().then(|| Maps::load(config, options, device)).transpose()?;
-        let function = device.load_with(options, kernel)?;
-        let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
-        let copies = config.load == LoadMethod::Repack;
-        let repack = copies.then(|| Repack::load(config, options, device)).transpose()?;
-        Ok(Loaded {
-            function,
-            plan: plan.clone(),
-            repack: repack.map(Box::new),
-            maps: maps.map(Box::new),
-            workspace,
-        })
-    }
-
-    /// Returns how many blocks run at once, for a kernel with clusters. This can be less than the
-    /// SM count, because a cluster's blocks must be neighbours. `None` without clusters, and on the
-    /// simulator.
-    #[inline]
-    pub(crate) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
-        let blocks = config.cluster_blocks();
-        if blocks == 1 {
-            return Ok(None);
-        }
-        let grid = Grid::new([blocks, 1, 1], [config.threads(), 1, 1]);
-        Ok(self.function.clusters_at_once(grid)?.map(|clusters| clusters * blocks))
-    }
-}
+use crate::kernels::gemm::sm90::ragged::Made;
+use crate::kernels::gemm::split::{GemmWorkspace, Workspace};
+use crate::kernels::ready::Launch;
 
 /// A launch of the warp-specialised kernel, ready to run.
 pub(crate) struct Sm90Args<'h> {
-    loaded: &'h Loaded,
     config: &'h GemmConfig,
     input: InputArgs<'h>,
     output: OutputArgs<'h>,
@@ -103,7 +48,7 @@ pub(crate) struct Uneven<'h> {
 impl<'h> Sm90Args<'h> {
     #[inline]
     pub(crate) fn new(
-        loaded: &'h Loaded,
+        shared: &'h GemmShared,
         plan: &'h Plan,
         operands: Operands<'h>,
         problem: &GemmProblem,
@@ -115,12 +60,11 @@ impl<'h> Sm90Args<'h> {
         let (Operands { a, b, d }, Uneven { groups, table }) = (operands, uneven);
         let is_batched = |[_, next]: [u64; 2]| i32::from(next != 0 && table.is_none());
         Ok(Sm90Args {
-            loaded,
             config,
             input: InputArgs::new(plan, a, b, problem, strides)?,
             output: OutputArgs::new(plan, d, problem, strides, groups)?,
             table,
-            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            workspace: Workspace::new(shared.workspace.as_ref(), given),
             tiles: config.tiles(problem).map(|n| n as i32),
             batch: batch as i32,
             batched: [strides.a, strides.b].map(is_batched),
@@ -129,20 +73,20 @@ impl<'h> Sm90Args<'h> {
     }
 
     #[inline]
-    pub(crate) fn run(
+    pub(crate) fn start(
         &mut self,
-        mode: &mut LaunchMode<'_>,
+        launch: &Launch<'_, AnyGemm>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
-        let Sm90Args { loaded, input, output, workspace, .. } = self;
+        let Sm90Args { input, output, workspace, .. } = self;
         let (config, table, batch, extents) = (self.config, self.table, self.batch, self.extents);
         let ([row_tiles, column_tiles, steps], [batched_a, batched_b]) = (self.tiles, self.batched);
         let sizes =
             SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
-        let maps = match (loaded.maps.as_ref().zip(table), &*input, &mut *output) {
+        let maps = match (launch.shared().maps.as_ref().zip(table), &*input, &mut *output) {
             (Some((maps, table)), InputArgs::Maps(input), OutputArgs::Map(d)) => {
-                Some(maps.make(mode, input, d, table, batch)?)
+                Some(maps.make(launch, input, d, table, batch)?)
             }
             _ => None,
         };
@@ -157,7 +101,8 @@ impl<'h> Sm90Args<'h> {
         epilogue.push(&mut list);
         output.push(made, &mut list);
         reserved.push(config, &mut list);
-        let launched = mode.run(&loaded.function, grid, list);
+        let launched = launch.start_list(grid, &mut list);
+        drop(list);
         reserved.end(launched)
     }
 }
