@@ -57,5 +57,3 @@ mod split;
 pub mod transpose;
 
 pub use ready::{Built, Launch, Loaded, LoadedWith, ReadyKernel};
-#[cfg(feature = "tune")]
-pub(crate) use split::SplitWorkspace;

@@ -4,15 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(feature = "tune")]
-use super::any_buffer::AnyBuffer;
-use super::buffer::{Buffer, Memory};
+use super::buffer::Memory;
+use super::buffer_ref::{BufferMut, BufferRef};
 use super::cublas_problem::{CublasError, CublasLibrary, Matmul};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
-use crate::ir::Element;
 
 /// cuBLAS and cuBLASLt on a GPU, as a baseline for your own GEMMs. They are loaded at run time:
 /// nothing links them, and if a machine does not have them, [`Cublas::open`] returns a typed error.
@@ -71,51 +69,27 @@ impl Cublas {
     }
 
     /// Queues the GEMM `C = A B` with the kernel that cuBLAS chooses. `A` and `B` must have the
-    /// types in [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. If
+    /// types in [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. Pass
+    /// references to [`Buffer`](super::Buffer)s, or those of [`AnyBuffer`](super::AnyBuffer)s. If
     /// the stream records a graph, the GEMM becomes part of the graph.
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
     /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
     /// [`Runtime`](CublasError::Runtime).
-    pub fn gemm<A: Element, B: Element, D: Element>(
+    pub fn gemm<'h>(
         &self,
         matmul: &Matmul,
         stream: &Stream,
-        a: &Buffer<A>,
-        b: &Buffer<B>,
-        c: &mut Buffer<D>,
+        a: impl Into<BufferRef<'h>>,
+        b: impl Into<BufferRef<'h>>,
+        c: impl Into<BufferMut<'h>>,
     ) -> Result<(), CublasError> {
+        let (a, b, c) = (a.into(), b.into(), c.into());
         matmul.check_problem(CublasLibrary::Cublas)?;
-        matmul.check(a, b, c)?;
-        self.gemm_of(matmul, stream, [a.memory(), b.memory()], c.memory_mut())
-    }
-
-    fn gemm_of(
-        &self,
-        matmul: &Matmul,
-        stream: &Stream,
-        [a, b]: [&Memory; 2],
-        c: &mut Memory,
-    ) -> Result<(), CublasError> {
+        matmul.check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
-        self.handles.gemm(matmul, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
-    }
-
-    /// As [`gemm`](Cublas::gemm).
-    #[cfg(feature = "tune")]
-    pub(crate) fn gemm_any(
-        &self,
-        matmul: &Matmul,
-        stream: &Stream,
-        a: &AnyBuffer,
-        b: &AnyBuffer,
-        c: &mut AnyBuffer,
-    ) -> Result<(), CublasError> {
-        matmul.check_problem(CublasLibrary::Cublas)?;
-        matmul.check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
-        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
-        self.gemm_of(matmul, stream, inputs, c.bytes_mut().memory_mut())
+        self.handles.gemm(matmul, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu(c.into_ref())?)
     }
 
     /// Returns the first kernels that cuBLASLt's heuristic suggests for the GEMM, best first and at
@@ -137,42 +111,18 @@ impl Cublas {
     ///
     /// # Errors
     /// Those of [`Cublas::gemm`].
-    pub fn run<A: Element, B: Element, D: Element>(
+    pub fn run<'h>(
         &self,
         plan: &CublasLtPlan,
         stream: &Stream,
-        a: &Buffer<A>,
-        b: &Buffer<B>,
-        c: &mut Buffer<D>,
+        a: impl Into<BufferRef<'h>>,
+        b: impl Into<BufferRef<'h>>,
+        c: impl Into<BufferMut<'h>>,
     ) -> Result<(), CublasError> {
-        plan.plan.matmul().check(a, b, c)?;
-        self.run_of(plan, stream, [a.memory(), b.memory()], c.memory_mut())
-    }
-
-    fn run_of(
-        &self,
-        plan: &CublasLtPlan,
-        stream: &Stream,
-        [a, b]: [&Memory; 2],
-        c: &mut Memory,
-    ) -> Result<(), CublasError> {
+        let (a, b, c) = (a.into(), b.into(), c.into());
+        plan.plan.matmul().check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
-        self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
-    }
-
-    /// As [`run`](Cublas::run).
-    #[cfg(feature = "tune")]
-    pub(crate) fn run_any(
-        &self,
-        plan: &CublasLtPlan,
-        stream: &Stream,
-        a: &AnyBuffer,
-        b: &AnyBuffer,
-        c: &mut AnyBuffer,
-    ) -> Result<(), CublasError> {
-        plan.plan.matmul().check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
-        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
-        self.run_of(plan, stream, inputs, c.bytes_mut().memory_mut())
+        self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu(c.into_ref())?)
     }
 
     fn stream<'s>(&self, stream: &'s Stream) -> Result<&'s Arc<cuda::Stream>, CublasError> {
@@ -206,15 +156,8 @@ impl fmt::Debug for CublasLtPlan {
     }
 }
 
-fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
-    match memory {
-        Memory::Sim(_) => Err(CublasError::Simulator),
-        Memory::Cuda(memory) => Ok(memory),
-    }
-}
-
-fn on_gpu_mut(memory: &mut Memory) -> Result<&mut cuda::Memory, CublasError> {
-    match memory {
+fn on_gpu(buffer: BufferRef<'_>) -> Result<&cuda::Memory, CublasError> {
+    match buffer.memory() {
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }
@@ -241,12 +184,14 @@ mod tests {
         assert_eq!(Cublas::open(&device).unwrap_err(), CublasError::Simulator);
         let bf16 = |len| device.zeros::<crate::ir::bf16>(len).unwrap();
         let (a, b, c) = (bf16(10), bf16(15), device.zeros::<f32>(6).unwrap());
-        assert_eq!(PROBLEM.check(&a, &b, &c), Ok(()));
-        let error = PROBLEM.check(&a, &a, &c).unwrap_err();
+        let check = |a, b, c| PROBLEM.check(BufferRef::from(a), BufferRef::from(b), c);
+        assert_eq!(check(&a, &b, (&c).into()), Ok(()));
+        let error = check(&a, &a, (&c).into()).unwrap_err();
         assert_eq!(error.to_string(), "B needs 15 elements of bf16, not 10 of bf16");
-        let error = PROBLEM.check(&a, &b, &a).unwrap_err();
+        let error = check(&a, &b, (&a).into()).unwrap_err();
         assert_eq!(error.to_string(), "C needs 6 elements of f32, not 10 of bf16");
-        let error = Matmul { sizes: [2, 0, 5], ..PROBLEM }.check(&a, &b, &c).unwrap_err();
+        let empty = Matmul { sizes: [2, 0, 5], ..PROBLEM };
+        let error = empty.check((&a).into(), (&b).into(), (&c).into()).unwrap_err();
         assert_eq!(error, CublasError::Size { sizes: [2, 0, 5] });
     }
 }

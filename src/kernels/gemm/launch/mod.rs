@@ -415,7 +415,7 @@ impl AnyGemmFunction {
         args.run(&mut LaunchMode::Launch(options), grid, &mut epilogue)
     }
 
-    #[cfg_attr(not(feature = "tune"), inline)]
+    #[inline]
     fn new(
         kernel: &AnyGemm,
         options: LoadOptions<'_>,
