@@ -120,11 +120,7 @@ impl AnyBuffer {
     ///
     /// # Errors
     /// Those of [`Buffer::copy_from`].
-    pub fn copy_from(
-        &mut self,
-        other: &AnyBuffer,
-        stream: &Stream,
-    ) -> Result<(), RuntimeError> {
+    pub fn copy_from(&mut self, other: &AnyBuffer, stream: &Stream) -> Result<(), RuntimeError> {
         self.bytes.copy_from(&other.bytes, stream)
     }
 }

@@ -32,15 +32,13 @@ mod pairs;
 mod ragged;
 #[cfg(feature = "sim")]
 mod reductions;
-#[cfg(feature = "tune")]
+#[cfg(feature = "sim")]
 mod space;
 #[cfg(feature = "sim")]
 mod splits;
 #[cfg(feature = "sim")]
 mod tiles;
-#[cfg(feature = "tune")]
-mod tuner;
-#[cfg(all(feature = "tune", feature = "sim"))]
+#[cfg(feature = "sim")]
 mod tuner_devices;
 #[cfg(feature = "sim")]
 mod types;

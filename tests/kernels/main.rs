@@ -15,8 +15,6 @@ mod support;
 mod attention;
 mod attention_varlen;
 mod axis;
-#[cfg(feature = "tune")]
-mod bench;
 mod checked;
 mod convolution;
 mod decode;

@@ -4,7 +4,6 @@
 
 use std::fmt::Write;
 
-
 /// A bar chart of one quantity. Each named category, such as a problem size, has one bar per
 /// series.
 ///

@@ -4,9 +4,7 @@
 
 use tilewright::ir::builder::{Role, with_roles};
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{
-    BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range,
-};
+use tilewright::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range};
 use tilewright::runtime::{
     AnyBuffer, Buffer, BufferMut, BufferRef, Device, Function, Grid, RuntimeError,
 };
@@ -91,11 +89,7 @@ pub(super) struct Filler {
 
 impl Filler {
     /// Returns a filler for elements of this type.
-    pub(super) fn new(
-        device: &Device,
-        scalar: Scalar,
-        table: &[f32],
-    ) -> Result<Filler, Rejection> {
+    pub(super) fn new(device: &Device, scalar: Scalar, table: &[f32]) -> Result<Filler, Rejection> {
         let fill = device.load(&fill(device.target(), scalar)?)?;
         Ok(Filler { fill, table: device.upload(table)?, scalar })
     }

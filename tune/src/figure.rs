@@ -112,8 +112,8 @@ fn roofline(machine: &Machine, comparison: &Comparison) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright::runtime::Device;
     use crate::Provenance;
+    use tilewright::runtime::Device;
 
     fn report() -> Report {
         let entry = |of, name: &str, seconds: [f64; 3]| Entry {

@@ -196,10 +196,10 @@ fn regret<'g>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{GemmSpace, Regime};
     use tilewright::ir::Target;
     use tilewright::ir::types::Scalar;
     use tilewright::kernels::gemm::GemmProblem;
-    use crate::{GemmSpace, Regime};
 
     fn groups(model: &GemmModel) -> Vec<ProblemTimes> {
         let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);

@@ -394,7 +394,9 @@ fn run_cublas(
     cublas: &Cublas,
     matmul: Matmul,
 ) -> impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection> {
-    move |stream, set| Ok(cublas.gemm(&matmul, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
+    move |stream, set| {
+        Ok(cublas.gemm(&matmul, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
+    }
 }
 
 /// Returns windows of cuBLAS's kernel and of the two fastest from cuBLASLt.

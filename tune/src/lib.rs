@@ -111,10 +111,10 @@ pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};
 pub use store::{Best, Outcome, TuningKey, TuningStore};
-pub use transpose::TransposeTunable;
-pub use tunable::{FunctionOf, Loadable, Tunable};
-pub use tuner::{Compared, Tuner};
 pub use tilewright::kernels::gemm::{
     GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
 };
+pub use transpose::TransposeTunable;
+pub use tunable::{FunctionOf, Loadable, Tunable};
+pub use tuner::{Compared, Tuner};
 pub use workload::{Window, Workload};

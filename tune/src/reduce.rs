@@ -365,8 +365,8 @@ impl Tunable for TopKTunable {
 
 #[cfg(test)]
 mod tests {
-    use crate::data::spoil;
     use super::*;
+    use crate::data::spoil;
 
     /// Every configuration's results pass, and a single wrong result does not.
     #[track_caller]

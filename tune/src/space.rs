@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreMethod};
+use tilewright::kernels::gemm::{
+    Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreMethod,
+};
 use tilewright::tensor::pipeline::Raster;
 
 /// The M, N and K to measure by default: squares, and a language model's layers with few rows.

@@ -350,7 +350,10 @@ impl<T: BufferElement> ReadyKernel for Transpose<T> {
 
 /// Builds the kernel for elements of a type.
 #[inline]
-pub(in crate::kernels) fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
+pub(in crate::kernels) fn build(
+    config: &TransposeConfig,
+    elem: Scalar,
+) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);
         return Err(RowError::Element { operand, found, expected: "a numeric type" });

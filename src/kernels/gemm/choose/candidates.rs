@@ -122,7 +122,11 @@ impl GemmConfig {
             all.extend(self.candidates_without_roles(problem, machine));
         }
         let found = first(&all);
-        if found.is_empty() { first(&self.candidates_without_roles(problem, machine)) } else { found }
+        if found.is_empty() {
+            first(&self.candidates_without_roles(problem, machine))
+        } else {
+            found
+        }
     }
 
     /// Returns why [`best`](GemmConfig::best) chooses its configuration. Print it if a GEMM is
@@ -411,7 +415,11 @@ impl GemmConfig {
     /// assert!(!all.is_empty() && all.iter().all(|config| config.target == Target::SM_80));
     /// ```
     #[inline]
-    pub fn candidates_without_roles(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
+    pub fn candidates_without_roles(
+        &self,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {

@@ -1,6 +1,6 @@
 //! Benchmarks of kernels of a program.
 
-use tilewright::tune::BenchOptions;
+use tilewright_tune::BenchOptions;
 
 #[path = "../../examples/bench_saxpy.rs"]
 mod saxpy;

@@ -9,7 +9,7 @@ use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{GemmProblem, MatrixStrides};
 use tilewright::runtime::Device;
-use tilewright::tune::{
+use tilewright_tune::{
     Effort, GemmSpace, Measure, Regime, Rejection, Search, SearchError, TuningKey, TuningStore,
     tune,
 };
@@ -310,7 +310,7 @@ fn sixteen_searches_at_once_lose_no_result() {
         let _ = fs::remove_file(&go);
         let child = |process: u32| {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "tuner::searching_child", "--nocapture"]);
+            command.args(["--exact", "search::searching_child", "--nocapture"]);
             command.env(CHILD, format!("{process} {}", folder.0.display()));
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };

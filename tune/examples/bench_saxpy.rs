@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use tilewright::prelude::*;
-use tilewright::tune::{BenchOptions, Rejection, Tunable, bench};
+use tilewright_tune::{BenchOptions, Rejection, Tunable, bench};
 
 type Params = (Global<f32>, GlobalMut<f32>);
 
