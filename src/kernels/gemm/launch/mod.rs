@@ -677,7 +677,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     }
 
     /// Runs the GEMM, waits for it, and returns how long it took. Use it for a quick look; to
-    /// compare kernels, use the `tune` module, which keeps the GPU in a defined state.
+    /// compare kernels, use the crate `tilewright-tune`, which keeps the GPU in a defined state.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch) and
