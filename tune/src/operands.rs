@@ -324,12 +324,9 @@ mod tests {
 
     /// Writes D.
     fn write(set: &mut GemmOperands, d: &[f32]) -> Result<(), Rejection> {
-        let bytes = |x: &f32| match set.d.scalar() {
-            Scalar::Bf16 => bf16::from_f32(*x).to_bits().to_le_bytes().to_vec(),
-            _ => x.to_le_bytes().to_vec(),
-        };
-        let bytes: Vec<u8> = d.iter().flat_map(bytes).collect();
-        Ok(set.d.bytes_mut().write(&bytes)?)
+        let values: Vec<f64> = d.iter().map(|x| f64::from(*x)).collect();
+        set.d = AnyBuffer::from_f64(&set.d.device(), set.d.scalar(), &values)?;
+        Ok(())
     }
 
     /// Truncated `tf32` operands are up to 2^-10 too small, and their products up to twice that.

@@ -367,6 +367,7 @@ impl Tunable for TopKTunable {
 mod tests {
     use super::*;
     use crate::data::spoil;
+    use crate::tunable::Loadable;
 
     /// Every configuration's results pass, and a single wrong result does not.
     #[track_caller]

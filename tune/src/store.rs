@@ -2,8 +2,10 @@
 //! start-up uses one, so that only its first run measures.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -281,7 +283,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         Err(error) => return Err(error),
     }
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = options.open(path)?;
     // The file may have been replaced in between.
     let data = file.metadata()?;
@@ -295,7 +297,27 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 fn check_regular(path: &Path, data: &Metadata) -> io::Result<()> {
-    if data.is_file() { Ok(()) } else { Err(unusable(path, "it is no regular file")) }
+    let kind = data.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    let found = match (kind.is_symlink(), kind.is_dir()) {
+        (true, _) => "a link",
+        (_, true) => "a folder",
+        _ => special(kind),
+    };
+    Err(unusable(path, &format!("it is {found}")))
+}
+
+/// Names a file that is none of the usual ones.
+#[cfg(unix)]
+fn special(kind: FileType) -> &'static str {
+    if kind.is_fifo() { "a fifo" } else { "a device or a socket" }
+}
+
+#[cfg(not(unix))]
+fn special(_kind: FileType) -> &'static str {
+    "no file"
 }
 
 fn unusable(path: &Path, why: &str) -> io::Error {
@@ -307,7 +329,7 @@ fn unusable(path: &Path, why: &str) -> io::Error {
 fn private_files() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.mode(0o600);
     options
 }
 
@@ -316,7 +338,7 @@ fn private_folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.mode(0o700);
     builder
 }
 
