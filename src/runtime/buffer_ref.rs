@@ -4,7 +4,7 @@
 //! The typed launch of a ready kernel takes `Buffer<T>`s and converts them to these at once, so the
 //! code that checks lengths and fills the argument list is compiled once for all element types.
 
-use super::buffer::{Buffer, BufferPart, BufferPartMut, Memory};
+use super::buffer::{Buffer, Memory};
 use super::device::Device;
 use super::error::RuntimeError;
 use super::tensor_map::Mapped;
@@ -85,18 +85,6 @@ impl<'h, T: Element> From<&'h Buffer<T>> for BufferRef<'h> {
 impl<'h, T: Element> From<&'h mut Buffer<T>> for BufferMut<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
         BufferMut(BufferRef::from(&*buffer))
-    }
-}
-
-impl<'h, T: Element> From<&'h BufferPart<'_, T>> for BufferRef<'h> {
-    fn from(part: &'h BufferPart<'_, T>) -> Self {
-        BufferRef::from(&**part)
-    }
-}
-
-impl<'h, T: Element> From<&'h mut BufferPartMut<'_, T>> for BufferMut<'h> {
-    fn from(part: &'h mut BufferPartMut<'_, T>) -> Self {
-        BufferMut::from(&mut **part)
     }
 }
 

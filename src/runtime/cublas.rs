@@ -4,13 +4,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::buffer::Memory;
+use super::buffer::{Buffer, Memory};
 use super::buffer_ref::{BufferMut, BufferRef};
 use super::cublas_problem::{CublasError, CublasLibrary, Matmul};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
+use crate::ir::Element;
 
 /// cuBLAS and cuBLASLt on a GPU, as a baseline for your own GEMMs. They are loaded at run time:
 /// nothing links them, and if a machine does not have them, [`Cublas::open`] returns a typed error.
@@ -69,23 +70,36 @@ impl Cublas {
     }
 
     /// Queues the GEMM `C = A B` with the kernel that cuBLAS chooses. `A` and `B` must have the
-    /// types in [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. Pass
-    /// references to [`Buffer`](super::Buffer)s, or those of [`AnyBuffer`](super::AnyBuffer)s. If
+    /// types in [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. If
     /// the stream records a graph, the GEMM becomes part of the graph.
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
     /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
     /// [`Runtime`](CublasError::Runtime).
-    pub fn gemm<'h>(
+    pub fn gemm<A: Element, B: Element, D: Element>(
         &self,
         matmul: &Matmul,
         stream: &Stream,
-        a: impl Into<BufferRef<'h>>,
-        b: impl Into<BufferRef<'h>>,
-        c: impl Into<BufferMut<'h>>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
+        c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        let (a, b, c) = (a.into(), b.into(), c.into());
+        self.gemm_any(matmul, stream, a.into(), b.into(), c.into())
+    }
+
+    /// Queues the GEMM as [`gemm`](Cublas::gemm) does, on buffers whose types are values.
+    ///
+    /// # Errors
+    /// Those of [`gemm`](Cublas::gemm).
+    pub fn gemm_any(
+        &self,
+        matmul: &Matmul,
+        stream: &Stream,
+        a: BufferRef<'_>,
+        b: BufferRef<'_>,
+        c: BufferMut<'_>,
+    ) -> Result<(), CublasError> {
         matmul.check_problem(CublasLibrary::Cublas)?;
         matmul.check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
@@ -111,15 +125,29 @@ impl Cublas {
     ///
     /// # Errors
     /// Those of [`Cublas::gemm`].
-    pub fn run<'h>(
+    pub fn run<A: Element, B: Element, D: Element>(
         &self,
         plan: &CublasLtPlan,
         stream: &Stream,
-        a: impl Into<BufferRef<'h>>,
-        b: impl Into<BufferRef<'h>>,
-        c: impl Into<BufferMut<'h>>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
+        c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        let (a, b, c) = (a.into(), b.into(), c.into());
+        self.run_any(plan, stream, a.into(), b.into(), c.into())
+    }
+
+    /// Queues the GEMM as [`run`](Cublas::run) does, on buffers whose types are values.
+    ///
+    /// # Errors
+    /// Those of [`gemm`](Cublas::gemm).
+    pub fn run_any(
+        &self,
+        plan: &CublasLtPlan,
+        stream: &Stream,
+        a: BufferRef<'_>,
+        b: BufferRef<'_>,
+        c: BufferMut<'_>,
+    ) -> Result<(), CublasError> {
         plan.plan.matmul().check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
         self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu(c.into_ref())?)

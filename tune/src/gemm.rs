@@ -395,7 +395,7 @@ fn run_cublas(
     matmul: Matmul,
 ) -> impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection> {
     move |stream, set| {
-        Ok(cublas.gemm(&matmul, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
+        Ok(cublas.gemm_any(&matmul, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
     }
 }
 
@@ -421,7 +421,7 @@ fn nvidia(
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
         move |stream: &Stream, set: &mut GemmOperands| {
-            Ok(cublas.run(&plan, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
+            Ok(cublas.run_any(&plan, stream, set.a.as_ref(), set.b.as_ref(), set.d.as_mut())?)
         }
     };
     let mut plans = Vec::new();
