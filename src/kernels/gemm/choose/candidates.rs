@@ -196,7 +196,7 @@ impl GemmConfig {
     /// every one has a kernel: see [`check`](GemmConfig::check).
     ///
     /// Use it to search for the fastest configuration yourself; a
-    /// [`GemmModel`](super::GemmModel) ranks the result.
+    /// [`GemmModel`](crate::kernels::gemm::GemmModel) ranks the result.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
