@@ -1,8 +1,8 @@
 //! Computes a convolution layer with bias and ReLU, and compares it with the host:
 //! `cargo run --example convolution`.
 //!
-//! With `-- --time`, a GPU runs three layers without bias and prints how long each takes. The buffers
-//! take turns and are larger than L2 together, so every launch finds x in global memory.
+//! With `-- --time`, a GPU runs three layers without bias and prints how long each takes. The
+//! buffers take turns and are larger than L2 together, so every launch finds x in global memory.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,14 +1,19 @@
-//! A GEMM at cuBLAS's speed on Hopper, in a screen and a half: `cargo run --release --example hopper_gemm`.
-//! `cargo bench --bench hopper_gemm` times it beside cuBLAS.
+//! A GEMM at cuBLAS's speed on Hopper, in a screen and a half:
+//! `cargo run --release --example hopper_gemm`. `cargo bench --bench hopper_gemm` times it beside
+//! cuBLAS.
 //!
-//! `D = A B` in bf16 with f32 accumulators, for any M, N and K. A is row-major and B is column-major, as in most linear
-//! layers. `plain_gemm` is the same GEMM as one plain loop; this one adds what the last 20 % of speed need:
+//! `D = A B` in bf16 with f32 accumulators, for any M, N and K. A is row-major and B is
+//! column-major, as in most linear layers. `plain_gemm` is the same GEMM as one plain loop; this
+//! one adds what the last 20 % of speed need:
 //!
-//! * **Persistent blocks.** One block per SM walks over the 128 x 256 tiles of D, in an order that keeps the operands in L2.
-//! * **Warp specialization.** Thread 0 of the producer warp group starts TMA loads into a ring buffer of four stages. Two
-//!   consumer warp groups multiply with `wgmma`, 64 rows of the tile each, and release a stage when they have read it.
-//! * **An overlapped epilogue.** A consumer keeps its finished tile in 64 registers, as packed bf16, and stores a quarter of
-//!   it in each of the first four steps of the next tile, so that the tensor cores never wait for a store.
+//! * **Persistent blocks.** One block per SM walks over the 128 x 256 tiles of D, in an order that
+//!   keeps the operands in L2.
+//! * **Warp specialization.** Thread 0 of the producer warp group starts TMA loads into a ring
+//!   buffer of four stages. Two consumer warp groups multiply with `wgmma`, 64 rows of the tile
+//!   each, and release a stage when they have read it.
+//! * **An overlapped epilogue.** A consumer keeps its finished tile in 64 registers, as packed
+//!   bf16, and stores a quarter of it in each of the first four steps of the next tile, so that the
+//!   tensor cores never wait for a store.
 
 use std::error::Error;
 
@@ -32,10 +37,12 @@ const STAGES: u32 = 4;
 /// Columns of D in one TMA store: 128 bytes, a row of the swizzle.
 const STORE: u32 = 64;
 
-/// A (M, K), B (N, K) and D (M, N, 1) as tensor maps; the tiles along M and N, and the steps along K (at least four).
+/// A (M, K), B (N, K) and D (M, N, 1) as tensor maps; the tiles along M and N, and the steps along
+/// K (at least four).
 type Params = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, TensorMapMut<bf16, 3>, [i32; 3]);
 
-/// Everything the host decides before the kernel is built: where tiles lie in shared memory, and the copies that move them.
+/// Everything the host decides before the kernel is built: where tiles lie in shared memory, and
+/// the copies that move them.
 pub(crate) struct Plan {
     ring_a: ComposedLayout,
     ring_b: ComposedLayout,
@@ -184,7 +191,8 @@ fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
 
 /// Checks sizes that fit the tile and others.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
-    // More tiles than the simulator has blocks, edges along all three modes, a K of fewer than four steps.
+    // More tiles than the simulator has blocks, edges along all three modes, a K of fewer than four
+    // steps.
     for sizes in [[256, 512, 256], [200, 296, 328], [130, 1032, 40]] {
         check(device, sizes)?;
     }

@@ -1,6 +1,7 @@
 //! Computes with layouts on the host and draws one: `cargo run --example layouts`.
 //!
-//! A layout maps coordinates to offsets. `(4,8):(8,1)` has shape `(4,8)` and strides `(8,1)`: row-major.
+//! A layout maps coordinates to offsets. `(4,8):(8,1)` has shape `(4,8)` and strides `(8,1)`:
+//! row-major.
 
 use tilewright::layout::{LayoutError, layout, tiler};
 

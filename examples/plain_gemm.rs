@@ -92,8 +92,8 @@ pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dy
     Ok(kernel)
 }
 
-/// Multiplies and checks entries of D, for any M and N and a K that is a multiple of 8: TMA needs rows
-/// of A and B whose pitch is a multiple of 16 bytes. Returns the fastest of `rounds` times.
+/// Multiplies and checks entries of D, for any M and N and a K that is a multiple of 8: TMA needs
+/// rows of A and B whose pitch is a multiple of 16 bytes. Returns the fastest of `rounds` times.
 fn measure(
     device: &Device,
     [m, n, depth]: [u32; 3],

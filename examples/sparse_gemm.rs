@@ -1,10 +1,11 @@
 //! A GEMM with a 2:4 sparse A on Hopper: `cargo run --release --example sparse_gemm`.
 //!
-//! Of each four neighbouring weights in a row of A, at most two are not zero. The host keeps these two and notes their
-//! columns in *metadata* words. `wgmma` then multiplies at up to twice the rate of a dense product, and half of A is read.
+//! Of each four neighbouring weights in a row of A, at most two are not zero. The host keeps these
+//! two and notes their columns in *metadata* words. `wgmma` then multiplies at up to twice the rate
+//! of a dense product, and half of A is read.
 //!
-//! The kernel is the loop of `plain_gemm` with three changes: A's tile is half as wide, each thread loads its metadata one
-//! step ahead, and `SparseMma::gemm_async` multiplies.
+//! The kernel is the loop of `plain_gemm` with three changes: A's tile is half as wide, each thread
+//! loads its metadata one step ahead, and `SparseMma::gemm_async` multiplies.
 
 use std::error::Error;
 use std::time::Duration;
@@ -62,8 +63,8 @@ impl Plan {
         })
     }
 
-    /// Returns the metadata in the order of the kernel's loads: instruction by instruction along K for 64 rows, then the
-    /// next 64 rows.
+    /// Returns the metadata in the order of the kernel's loads: instruction by instruction along K
+    /// for 64 rows, then the next 64 rows.
     fn metadata(&self, a: &SparseMatrix<bf16>) -> Result<Vec<u32>, Box<dyn Error>> {
         let k = usize::try_from(self.mma.shape_mnk()[2])?;
         let mut words = Vec::new();
@@ -130,12 +131,13 @@ impl Plan {
     }
 }
 
-/// Multiplies a sparse A (M, K) and B (N, K), compares elements of D with the host, and returns the time. M and K are
-/// multiples of the tile's, because metadata has no edges; N is a multiple of 8.
+/// Multiplies a sparse A (M, K) and B (N, K), compares elements of D with the host, and returns the
+/// time. M and K are multiples of the tile's, because metadata has no edges; N is a multiple of 8.
 fn check(device: &Device, [m, n, depth]: [u32; 3]) -> Result<Duration, Box<dyn Error>> {
     let [rows, columns, length] = [m, n, depth].map(usize::try_from);
     let (rows, columns, length) = (rows?, columns?, length?);
-    // Small integers, so that every sum is exact. Each chunk of four elements of A keeps another pair.
+    // Small integers, so that every sum is exact. Each chunk of four elements of A keeps another
+    // pair.
     let value = |i: usize| bf16::from_f32((i % 5) as f32 - 2.0);
     let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
     let mut a = vec![bf16::from_f32(0.0); rows * length];

@@ -7,7 +7,8 @@ use criterion::Throughput;
 use criterion::measurement::Measurement;
 use rate::Flops;
 
-/// Operations divided by time, with the prefix that fits: `2 n^3` of a product at n = 1024, in nanoseconds.
+/// Operations divided by time, with the prefix that fits: `2 n^3` of a product at n = 1024, in
+/// nanoseconds.
 #[test]
 fn flops_are_stated_as_flops() {
     let formatter = Flops;

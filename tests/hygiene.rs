@@ -28,7 +28,7 @@ mod links;
 mod cute;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 /// The path from the root of the crate.
@@ -59,7 +59,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The text with the insides of comments, strings and characters blanked, so that what remains is code.
+/// The text with the insides of comments, strings and characters blanked, so that what remains is
+/// code.
 fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -359,7 +360,8 @@ fn let_guards(text: &str) -> Vec<usize> {
     found
 }
 
-/// Rust 1.89, which `Cargo.toml` names as the oldest, does not compile `if let` in the guard of a match arm.
+/// Rust 1.89, which `Cargo.toml` names as the oldest, does not compile `if let` in the guard of a
+/// match arm.
 #[test]
 fn guards_compile_with_the_oldest_rust() {
     let mut found = Vec::new();
@@ -376,7 +378,8 @@ fn guards_compile_with_the_oldest_rust() {
     );
 }
 
-/// The names of the operations of the kernels that are simulated or written as PTX in the filetests.
+/// The names of the operations of the kernels that are simulated or written as PTX in the
+/// filetests.
 fn operations_with_a_filetest() -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
     for (path, text) in files("tests/filetests", "kir") {
@@ -417,7 +420,8 @@ fn the_grammar_names_every_type() {
     assert!(missing.is_empty(), "not in the grammar: {missing:?}");
 }
 
-/// The lines of the code with a cast to an integer type. A cast to a float converts data, not a count.
+/// The lines of the code with a cast to an integer type. A cast to a float converts data, not a
+/// count.
 fn integer_casts(text: &str) -> Vec<usize> {
     const TYPES: [&str; 10] =
         ["i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize"];
@@ -429,7 +433,8 @@ fn integer_casts(text: &str) -> Vec<usize> {
     words(&code, "as").filter(to_integer).map(|at| line_of(&code, at)).collect()
 }
 
-/// A count of the host is a `u32`, which every call takes: the examples and the kernel for Hopper convert none.
+/// A count of the host is a `u32`, which every call takes: the examples and the kernel for Hopper
+/// convert none.
 #[test]
 fn counts_need_no_casts() {
     const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90/kernel.rs", "tests/tensor/counts.rs"];
@@ -473,7 +478,8 @@ fn the_operation_for_candle_is_that_of_the_example() {
     assert!(read(example).contains(listing), "not in {example}:\n{listing}");
 }
 
-/// Returns the variants of an enum, by its text: names that stand four columns right of its `pub enum`.
+/// Returns the variants of an enum, by its text: names that stand four columns right of its
+/// `pub enum`.
 fn variants(path: &str, name: &str) -> Vec<String> {
     let text = code(&read(path));
     let start = text.find(&format!("pub enum {name} {{")).expect("the enum is in the file");
@@ -489,8 +495,8 @@ fn variants(path: &str, name: &str) -> Vec<String> {
     variants
 }
 
-/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a `fault`. The tests in
-/// Rust name the variants that no text can cause.
+/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a
+/// `fault`. The tests in Rust name the variants that no text can cause.
 fn check_marks(enum_path: &str, name: &str, mark: &str, folder: &str, tests: &str) {
     let missing = without_marks(enum_path, name, mark, folder, &read(tests));
     assert!(missing.is_empty(), "variants of {name} without a negative test: {missing:?}");

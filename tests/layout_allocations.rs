@@ -75,8 +75,8 @@ fn usual_operations_do_not_allocate() {
     }
 }
 
-/// A text of twice the symbols has four times the factors. Reading it takes four times the bytes, not sixteen times: a
-/// product does not grow by one factor at a time.
+/// A text of twice the symbols has four times the factors. Reading it takes four times the bytes,
+/// not sixteen times: a product does not grow by one factor at a time.
 #[test]
 fn long_products_are_read_in_linear_memory() {
     let [short, long] = [100, 200].map(|symbols| {

@@ -1,5 +1,5 @@
-//! `cargo run --package xtask -- ops` prints a page with every operation of the table. The test leaves the page in
-//! `target/ops.md`.
+//! `cargo run --package xtask -- ops` prints a page with every operation of the table. The test
+//! leaves the page in `target/ops.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

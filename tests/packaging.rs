@@ -6,17 +6,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// The root of the library.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 /// Runs cargo without network and returns its output.
 fn cargo(args: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
     let mut command = Command::new(cargo);
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(args).args(["--offline", "--locked"]);
+    command.current_dir(ROOT).args(args).args(["--offline", "--locked"]);
     let output = command.output().expect("cargo starts");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("cargo prints text")
 }
 
-/// The crates that a program builds which depends on the library with these features, the library not counted.
+/// The crates that a program builds which depends on the library with these features, the library
+/// not counted.
 fn dependencies(features: &[&str]) -> BTreeSet<String> {
     let tree = ["tree", "--package", "tilewright", "--edges", "normal", "--prefix", "none"];
     let tree = cargo(&[&tree, features].concat());
@@ -36,7 +40,8 @@ fn the_library_has_few_dependencies() {
     assert!(none.len() <= 5, "{} crates without features: {none:#?}", none.len());
 }
 
-/// Each file that a packaged source includes or names as a module is packaged too, and no file of the tests is.
+/// Each file that a packaged source includes or names as a module is packaged too, and no file of
+/// the tests is.
 #[test]
 fn the_package_is_complete() {
     let list = cargo(&["package", "--package", "tilewright", "--list", "--allow-dirty"]);
@@ -62,7 +67,7 @@ fn the_package_is_complete() {
         if !path.ends_with(".rs") {
             continue;
         }
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let text = fs::read_to_string(Path::new(ROOT).join(path));
         let text = text.unwrap_or_else(|error| panic!("{path}: {error}"));
         for mark in ["include_str!(\"", "include_bytes!(\"", "include!(\"", "#[path = \""] {
             for (at, _) in text.match_indices(mark) {
@@ -87,10 +92,11 @@ fn the_package_is_complete() {
     }
 }
 
-/// The README's pictures are found by relative links, in a clone as well as on the pages that show the repository.
+/// The README's pictures are found by relative links, in a clone as well as on the pages that show
+/// the repository.
 #[test]
 fn pictures_of_the_readme_are_files() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let readme = fs::read_to_string(root.join("README.md")).expect("the README can be read");
     let links: Vec<&str> = readme
         .match_indices("![")
@@ -102,11 +108,12 @@ fn pictures_of_the_readme_are_files() {
     }
 }
 
-/// rustdoc writes a page for each macro of the notation where readers look for it, although the macros themselves are hidden
-/// names in the root of the crate. Documenting the whole library takes minutes, so this documents its exports alone.
+/// rustdoc writes a page for each macro of the notation where readers look for it, although the
+/// macros themselves are hidden names in the root of the crate. Documenting the whole library takes
+/// minutes, so this documents its exports alone.
 #[test]
 fn the_macros_of_the_notation_have_pages() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let read = |path: &str| fs::read_to_string(root.join(path)).expect("a source file");
     // The statement that exports the macros, with its attributes.
     let exports = |path: &str, start: &str| {

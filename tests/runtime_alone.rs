@@ -2,15 +2,15 @@
 //!
 //! Memory is full, kept, given back and not leaked, on the simulator and on a GPU.
 //!
-//! These tests look at the memory of the whole process or of the whole GPU, or at the clock, so they run one after the
-//! other, and no other tests are in this file. Other programs on the GPU disturb them.
+//! These tests look at the memory of the whole process or of the whole GPU, or at the clock, so
+//! they run one after the other, and no other tests are in this file. Other programs on the GPU
+//! disturb them.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -93,8 +93,8 @@ fn resident() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// 10,000 cycles of load, launch and drop leave the memory of the process and of the device as it was: a leak of
-/// a KiB in a cycle would be seen.
+/// 10,000 cycles of load, launch and drop leave the memory of the process and of the device as it
+/// was: a leak of a KiB in a cycle would be seen.
 fn cycles_leak_nothing(device: &Device) {
     const CYCLES: usize = 10_000;
     const MOST: u64 = 8 << 20;
@@ -135,8 +135,9 @@ fn gpu_cycles_leak_nothing() {
     }
 }
 
-/// Four launches of one small block each take four streams hardly longer than one launch takes, and one stream four
-/// times as long. The least of several times each, because the first ones include what the driver does once.
+/// Four launches of one small block each take four streams hardly longer than one launch takes, and
+/// one stream four times as long. The least of several times each, because the first ones include
+/// what the driver does once.
 #[test]
 fn gpu_streams_run_beside_each_other() {
     let _alone = alone();

@@ -1,8 +1,8 @@
 //! Attacks the module cache: no load is wrong and no error is seen.
 //!
-//! Sixteen processes use one folder while its files are damaged and writers are killed; other folders cannot be written.
-//! In the driver of `support/fake_cuda.rs` the kernel `code_sum` names the code that it runs. Tests beside the cache
-//! itself cover each damage alone.
+//! Sixteen processes use one folder while its files are damaged and writers are killed; other
+//! folders cannot be written. In the driver of `support/fake_cuda.rs` the kernel `code_sum` names
+//! the code that it runs. Tests beside the cache itself cover each damage alone.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -60,7 +60,8 @@ fn kernel(number: i32) -> Kernel<(GlobalMut<u64>,)> {
     .unwrap()
 }
 
-/// Loads each kernel from `folder`, by the disk, and runs it: the code must be its own. Returns what was found.
+/// Loads each kernel from `folder`, by the disk, and runs it: the code must be its own. Returns
+/// what was found.
 fn load_all(device: &Device, folder: &Path) -> CacheStats {
     let cache = ModuleCache::in_folder(folder);
     for number in 0..KERNELS {

@@ -1,6 +1,8 @@
-//! Kernels with checks in their code, on the simulator and on a GPU: the faults are those of the simulator.
+//! Kernels with checks in their code, on the simulator and on a GPU: the faults are those of the
+//! simulator.
 //!
-//! A fault ends the device for its process, so each has a child process on a GPU. They run with `TILEWRIGHT_GPU=1`.
+//! A fault ends the device for its process, so each has a child process on a GPU. They run with
+//! `TILEWRIGHT_GPU=1`.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -8,7 +10,6 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -152,8 +153,8 @@ fn functions_with_checks_return_the_fault_of_the_simulator() {
     }
 }
 
-/// A pointer may be out of bounds and misaligned as long as nothing is accessed through it: in front of its buffer, behind
-/// it, or as the source of a `cp.async` of no bytes.
+/// A pointer may be out of bounds and misaligned as long as nothing is accessed through it: in
+/// front of its buffer, behind it, or as the source of a `cp.async` of no bytes.
 #[test]
 fn unused_pointers_out_of_bounds_are_no_violation() {
     let kernel = Kernel::<Params>::build("offsets", Target::SM_80, |k, (x, n)| {
@@ -181,7 +182,8 @@ fn unused_pointers_out_of_bounds_are_no_violation() {
     }
 }
 
-/// Checks take registers: blocks of any size fit where the kernel says nothing about them, and its own bounds stay.
+/// Checks take registers: blocks of any size fit where the kernel says nothing about them, and its
+/// own bounds stay.
 #[test]
 fn blocks_of_any_size_have_registers() {
     let bounds = |options: KernelOptions| {
@@ -245,8 +247,8 @@ fn gpu_child() {
     eprintln!("the child has run");
 }
 
-/// Correct kernels compute the same bits with checks and without, on the simulator and on a GPU: ragged products whose
-/// pointers run past their buffers, by every way to load and store tiles.
+/// Correct kernels compute the same bits with checks and without, on the simulator and on a GPU:
+/// ragged products whose pointers run past their buffers, by every way to load and store tiles.
 #[test]
 fn results_are_the_same_with_checks() {
     let sim = Device::sim_for(Target::SM_90A).unwrap();
@@ -277,4 +279,33 @@ fn results_are_the_same_with_checks() {
             assert_eq!(product(true), product(false), "{config} on {device}");
         }
     }
+}
+
+/// A load with checks leaves out those of accesses that are proved for every launch, and no other.
+#[test]
+fn what_is_proved_for_every_launch_is_not_checked() {
+    let options = KernelOptions::default().block([64, 1, 1]);
+    let kernel = Kernel::<Params>::build_with(options, "part", Target::SM_80, |k, (x, n)| {
+        let t = k.thread_idx().x;
+        let tile = k.shared::<i32>(64);
+        tile.store(k, t, t / 3);
+        k.barrier();
+        let other = tile.load(k, 63 - t);
+        let open = tile.load(k, n);
+        x.store(k, t, other + open / n);
+    });
+    let kernel = kernel.unwrap();
+    let device = Device::sim().unwrap();
+    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    let checked: Vec<&str> = function.checks().iter().map(|check| check.op).collect();
+    assert_eq!(checked, ["ld", "div", "st"]);
+    let all: Vec<&str> = kernel.checked().unwrap().sites().iter().map(|site| site.op).collect();
+    assert_eq!(all, ["st", "ld", "ld", "div", "st"]);
+    assert!(
+        device
+            .load_with(LoadOptions::default().checked(false), &kernel)
+            .unwrap()
+            .checks()
+            .is_empty()
+    );
 }

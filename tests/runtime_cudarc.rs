@@ -1,5 +1,6 @@
-//! Streams and memory of a program that uses `cudarc`: captures of its streams beside launches, and slices that it lends.
-//! With the driver of `support/fake_cuda.rs`, and where the environment has `TILEWRIGHT_GPU=1` on a GPU.
+//! Streams and memory of a program that uses `cudarc`: captures of its streams beside launches, and
+//! slices that it lends. With the driver of `support/fake_cuda.rs`, and where the environment has
+//! `TILEWRIGHT_GPU=1` on a GPU.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -7,7 +8,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -24,8 +25,8 @@ use tilewright::runtime::{
     Buffer, Device, Function, Grid, LaunchOptions, Pinned, RuntimeError, Stream,
 };
 
-/// Of a capture that other code begins between the check before work and the work: the driver of these tests begins it right
-/// before the next work of the stream.
+/// Of a capture that other code begins between the check before work and the work: the driver of
+/// these tests begins it right before the next work of the stream.
 const BEFORE_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
 /// The same, and it ends right behind that work.
 const AROUND_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -211,7 +212,8 @@ fn captures_of_slices(program: &Program) {
     assert_eq!(program.read(&y), [20.0; N]);
 }
 
-/// The buffers and the function of a launch outlive all that has them. `is_counted`: the driver's memory is that of the test.
+/// The buffers and the function of a launch outlive all that has them. `is_counted`: the driver's
+/// memory is that of the test.
 fn captures_of_buffers(program: Program, is_counted: bool) {
     let (x, mut y) = program.buffers();
     program.begin_capture();
@@ -382,7 +384,8 @@ fn host_copies() {
     assert_eq!(y.to_vec().unwrap(), [9.0; N]);
 }
 
-/// Work on borrowed slices comes after what `cudarc` queued before and before what it queues later, on any streams.
+/// Work on borrowed slices comes after what `cudarc` queued before and before what it queues later,
+/// on any streams.
 fn borrow(program: &Program) {
     let Program { device, stream, axpy, .. } = program;
     let (x, mut y) = (program.slice(&[1.0; N]), program.slice(&[10.0; N]));
@@ -421,7 +424,8 @@ fn borrow_views(program: &Program) {
         let (x, mut y) = (x.slice(N..), y.slice_mut(..N));
         let add = |x: &Buffer<f32>, y: &mut Buffer<f32>| axpy.launch(GRID, (2.0, x, y, N as i32));
         device.borrow_cudarc((&x, &mut y), |(x, y)| add(x, y)).unwrap();
-        // A view that can be written can be read, too, and a slice may be borrowed twice to be read.
+        // A view that can be written can be read, too, and a slice may be borrowed twice to be
+        // read.
         let values = device.borrow_cudarc((&y, &y), |(y, again)| {
             assert_eq!(y.to_vec()?, again.to_vec()?);
             y.to_vec()
@@ -543,8 +547,9 @@ fn gpu_captures_have_launches() {
     captures_of_buffers(Program::new(), false);
 }
 
-/// Launches of another thread while the stream is captured are recorded, and nothing is lost. The capture does not end
-/// meanwhile: the driver does not synchronise the calls of several threads on one graph.
+/// Launches of another thread while the stream is captured are recorded, and nothing is lost. The
+/// capture does not end meanwhile: the driver does not synchronise the calls of several threads on
+/// one graph.
 #[test]
 fn gpu_captures_beside_launches() {
     let Some((program, _alone)) = on_gpu() else { return };

@@ -6,7 +6,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "the bytes of a `bool` are looked at as bytes")]
 
 #[path = "support/mod.rs"]
@@ -90,12 +90,11 @@ fn all_types(device: &Device, stream: &Arc<CudaStream>) {
     round_trip(device, stream, [1.5, -2.0, 3.0].map(f8e4m3::from_f32));
     round_trip(device, stream, [1.5, -2.0, 3.0].map(f8e5m2::from_f32));
     round_trip(device, stream, [1.5, -2.0, 3.0].map(tf32::from_f32));
-    #[cfg(feature = "half")]
     half_types(device, stream);
 }
 
-/// A slice of `half::bf16`, which is what a tensor library has, is a buffer of our `bf16` without a copy.
-#[cfg(feature = "half")]
+/// A slice of `half::bf16`, which is what a tensor library has, is a buffer of our `bf16` without a
+/// copy.
 fn half_types(device: &Device, stream: &Arc<CudaStream>) {
     let values = [1.5f32, -2.0, 3.0].map(bf16::from_f32);
     let slice: CudaSlice<half::bf16> =

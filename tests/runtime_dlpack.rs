@@ -1,7 +1,7 @@
 //! Converts buffers to DLPack tensors and back, and checks the refusals.
 //!
-//! Conversions run with the driver of `support/fake_cuda.rs` and, with `TILEWRIGHT_GPU=1`, on a GPU.
-#![cfg(all(feature = "dlpack", feature = "sim"))]
+//! Conversions run with the driver of `support/fake_cuda.rs` and, with `TILEWRIGHT_GPU=1`, on a
+//! GPU.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -15,7 +15,7 @@
 mod support;
 
 use support::device;
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 use support::driver;
 use support::kernels::axpy;
 
@@ -59,7 +59,8 @@ impl Foreign {
         let mut tensor = prepared.initialize(Box::new(owner));
         tensor.set_data(ptr::without_provenance_mut(self.data as usize));
         tensor.set_byte_offset(self.byte_offset).set_dtype(self.data_type).set_device(self.device);
-        // SAFETY: the flags and the data are read by nobody but the checks of a tensor that is refused.
+        // SAFETY: the flags and the data are read by nobody but the checks of a tensor that is
+        // refused.
         unsafe { tensor.set_flags_unchecked(self.flags) };
         // SAFETY: as above.
         unsafe { tensor.finish() }
@@ -254,7 +255,8 @@ fn owners(device: &Device) {
     // A tensor of the upper four elements, behind an offset.
     let foreign = Foreign { data, byte_offset: 16, ..Foreign::floats(4) };
     let tensor: versioned::Dlpack = foreign.tensor(Arc::clone(&owner));
-    // SAFETY: `memory` keeps the elements until the end of this function, and nobody uses them beside.
+    // SAFETY: `memory` keeps the elements until the end of this function, and nobody uses them
+    // beside.
     let upper: Buffer<f32> = unsafe { Buffer::from_dlpack(tensor, &stream) }.unwrap();
     let mut y = device.zeros::<f32>(4).unwrap();
     f.launch(Grid::cover(4, 32), (3.0, &upper, &mut y, 4)).unwrap();
@@ -287,7 +289,8 @@ fn borrowed(device: &Device) {
     let data = memory.validate().unwrap().data_ptr().addr() as u64;
     let owner = Arc::new(());
     let borrow = |address, len| {
-        // SAFETY: `memory` keeps the elements until the end of this function, and nobody uses them beside.
+        // SAFETY: `memory` keeps the elements until the end of this function, and nobody uses them
+        // beside.
         unsafe { device.borrow_raw::<f32>(address, len, Arc::clone(&owner)) }
     };
     let mut x = borrow(data + 4, 7).unwrap();
@@ -348,14 +351,14 @@ fn all(device: &Device) {
 }
 
 /// Nothing is left allocated; nothing is freed or used while something else may use it.
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn tensors_go_out_and_come_in() {
     driver::check("dlpack", &[]);
     driver::check("dlpack", &[("POOLS", "0")]);
 }
 
-#[cfg(all(target_os = "linux", feature = "cuda"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn child() {
     if std::env::var(driver::CASE).is_ok() {

@@ -2,8 +2,8 @@
 //!
 //! The driver is missing, old or broken in every way, and calls and drops come in every order.
 //!
-//! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in a child
-//! process that finds it first.
+//! The driver is `support/fake_cuda.rs`, which rustc compiles to a `libcuda.so`; each case runs in
+//! a child process that finds it first.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -11,7 +11,7 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(all(target_os = "linux", feature = "cuda", feature = "sim"))]
+#![cfg(target_os = "linux")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -21,7 +21,6 @@ use support::kernels::axpy;
 
 use std::path::PathBuf;
 use std::time::Duration;
-#[cfg(feature = "nccl")]
 use std::time::Instant;
 
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
@@ -30,9 +29,7 @@ use tilewright::codegen::Module;
 use tilewright::ir::op::InlinePtx;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped};
-#[cfg(feature = "nccl")]
 use tilewright::runtime::Buffer;
-#[cfg(feature = "nccl")]
 use tilewright::runtime::comm::{CommError, CommOptions, Communicator, ReduceOp};
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
@@ -59,7 +56,6 @@ fn a_driver_without_a_function_is_named() {
 }
 
 /// The calls that wait for a collective that hangs return why it failed, and the device works on.
-#[cfg(feature = "nccl")]
 #[test]
 fn calls_that_wait_for_a_hung_collective_fail() {
     for case in ["hung_to_vec", "hung_stream", "hung_device"] {
@@ -67,15 +63,15 @@ fn calls_that_wait_for_a_hung_collective_fail() {
     }
 }
 
-/// The drop of a communicator waits until its threads have let go of the last streams: the process may end right after it.
-#[cfg(feature = "nccl")]
+/// The drop of a communicator waits until its threads have let go of the last streams: the process
+/// may end right after it.
 #[test]
 fn slow_watchers_of_a_communicator_leave_no_stream() {
     check("hung_to_vec", &[("EAGER", "1"), ("WATCH_MS", "400")]);
 }
 
-/// If an abort does not end the collective, the waiting call fails all the same. What the collective uses is not freed.
-#[cfg(feature = "nccl")]
+/// If an abort does not end the collective, the waiting call fails all the same. What the
+/// collective uses is not freed.
 #[test]
 fn a_collective_that_cannot_be_aborted_is_left_behind() {
     let Some(folder) = complete_driver() else { return };
@@ -343,17 +339,13 @@ fn child() {
             let (found, needed) = (CudaVersion::new(11, 8), CudaVersion::new(12, 0));
             check_no_gpu(RuntimeError::OldDriver { found, needed }, true);
         }
-        #[cfg(feature = "nccl")]
         "hung_to_vec" => hung(|_, _, x| x.to_vec().map(drop)),
-        #[cfg(feature = "nccl")]
         "hung_stream" => hung(|_, stream, _| stream.synchronize()),
         // Nothing but the work has its stream any more.
-        #[cfg(feature = "nccl")]
         "hung_device" => hung(|device, stream, x| {
             drop((stream, x));
             device.synchronize()
         }),
-        #[cfg(feature = "nccl")]
         "hung_for_ever" => hung_for_ever(),
         "no_device" => check_no_gpu(RuntimeError::NoDevice, true),
         "stub" => check_no_gpu(RuntimeError::StubDriver, true),
@@ -411,7 +403,8 @@ fn child() {
     eprintln!("case {case} ran");
 }
 
-/// Every way to ask for a GPU answers `error`; asking for any device gives the simulator, if `falls_back`.
+/// Every way to ask for a GPU answers `error`; asking for any device gives the simulator, if
+/// `falls_back`.
 fn check_no_gpu(error: RuntimeError, falls_back: bool) {
     assert_eq!(Device::cuda(0), Err(error.clone()));
     assert_eq!(Device::cuda_count(), Err(error.clone()));
@@ -547,8 +540,8 @@ fn asserts() {
     assert!(device.upload(&[1]).is_ok());
 }
 
-/// The memory of failed assertions is used by launches on all streams and by graphs: none is lost, and it is freed after
-/// the last.
+/// The memory of failed assertions is used by launches on all streams and by graphs: none is lost,
+/// and it is freed after the last.
 fn asserts_on_streams() {
     let device = gpu();
     let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
@@ -640,8 +633,8 @@ fn cycles(count: usize) {
     }
 }
 
-/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is given back all the
-/// same, and no failure is lost.
+/// Kernels with assertions are loaded, launched and dropped, and nobody waits: their memory is
+/// given back all the same, and no failure is lost.
 fn cycles_with_asserts() {
     let device = gpu();
     let kernel = Kernel::<()>::build("asserts", Target::SM_80, |k, ()| {
@@ -685,8 +678,9 @@ fn threads() {
     });
 }
 
-/// Threads come and go, each on both streams, which belong to one of them or, in the next round, to another: all read the
-/// same memory, which is written on either stream before and behind them, and dropped under the last launches.
+/// Threads come and go, each on both streams, which belong to one of them or, in the next round, to
+/// another: all read the same memory, which is written on either stream before and behind them, and
+/// dropped under the last launches.
 fn streams_of_threads() {
     let device = gpu();
     let f = device.load(&axpy(device.target())).unwrap();
@@ -721,8 +715,8 @@ fn streams_of_threads() {
     }
 }
 
-/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and what was
-/// allowed of the function before: shared memory, large clusters.
+/// The driver writes what it was asked for: cluster, programmatic, cooperative, shared memory, and
+/// what was allowed of the function before: shared memory, large clusters.
 fn launch_shape() {
     let device = gpu();
     let mut shape = device.zeros::<u32>(8).unwrap();
@@ -827,7 +821,8 @@ fn on(stream: &Stream) -> LaunchOptions<'_> {
     LaunchOptions::default().stream(stream)
 }
 
-/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered is seen.
+/// The driver runs nothing before somebody waits, and then one stream only, so what is not ordered
+/// is seen.
 fn streams() {
     let device = gpu();
     let f = device.load(&axpy(Target::SM_80)).unwrap();
@@ -885,7 +880,8 @@ fn streams() {
     assert_eq!(time.elapsed, Duration::from_millis(2));
 }
 
-/// Drops buffers, functions and streams right after a launch on a stream other than the freeing stream.
+/// Drops buffers, functions and streams right after a launch on a stream other than the freeing
+/// stream.
 fn stream_drops() {
     let device = gpu();
     let grid = Grid::cover(8, 8);
@@ -1047,8 +1043,8 @@ fn cached() {
     device.load_with(options.cache(None), &axpy(Target::SM_80)).unwrap();
 }
 
-/// Code of an assembler: it is what runs, it is kept by the version of that, and what it refuses is said. The assembler is
-/// a script that makes code as the driver of these tests has it.
+/// Code of an assembler: it is what runs, it is kept by the version of that, and what it refuses is
+/// said. The assembler is a script that makes code as the driver of these tests has it.
 fn assembled() {
     use std::os::unix::fs::PermissionsExt;
     let folder = PathBuf::from(std::env::var("FAKE_CUDA_CACHE").unwrap());
@@ -1083,8 +1079,8 @@ fn assembled() {
     assert_eq!(error, RuntimeError::Ptxas { kernel: "nonsense".to_owned(), error: refused });
 }
 
-/// A thread launches on the stream of a recording while another one ends it: each launch is in the graph, which keeps
-/// what it uses, or runs on the stream.
+/// A thread launches on the stream of a recording while another one ends it: each launch is in the
+/// graph, which keeps what it uses, or runs on the stream.
 fn graphs_of_threads() {
     let device = gpu();
     let x = device.upload(&[1.0f32; 8]).unwrap();
@@ -1292,7 +1288,8 @@ fn notes() {
         };
         assert_eq!((kernel.as_str(), note.code), ("empty", 7508));
     }
-    // The linker would ignore it, too; so the text is loaded as a whole, and the cache has nothing of it.
+    // The linker would ignore it, too; so the text is loaded as a whole, and the cache has nothing
+    // of it.
     let compiled = cache.stats().misses;
     let known = KernelOptions::default().block([128, 1, 1]).max_registers(32);
     let function = load_with(known, "empty", "setmaxnreg.dec.sync.aligned.u32 24;").unwrap();
@@ -1389,7 +1386,6 @@ fn fault() {
 }
 
 /// A collective that hangs, with the timeout of its communicator.
-#[cfg(feature = "nccl")]
 fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
     // A test that hangs says so.
     std::thread::spawn(|| {
@@ -1405,7 +1401,6 @@ fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
     (device, comm, stream, x)
 }
 
-#[cfg(feature = "nccl")]
 fn check_timeout(result: Result<(), RuntimeError>) {
     match result {
         Err(RuntimeError::Comm(error)) if matches!(*error, CommError::TimedOut { .. }) => {}
@@ -1414,7 +1409,6 @@ fn check_timeout(result: Result<(), RuntimeError>) {
 }
 
 /// `wait` waits for a collective that hangs.
-#[cfg(feature = "nccl")]
 fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>) {
     let (device, comm, stream, x) = hung_collective();
     let start = Instant::now();
@@ -1427,7 +1421,6 @@ fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>)
     device.synchronize().unwrap();
 }
 
-#[cfg(feature = "nccl")]
 fn hung_for_ever() {
     let (device, comm, stream, x) = hung_collective();
     let start = Instant::now();

@@ -1,7 +1,8 @@
 //! Causes faults on a GPU and checks their reports.
 //!
-//! A fault ends the device for its process, so each has a child process. They run with `TILEWRIGHT_GPU=1`. Faults that no kernel can cause on
-//! purpose are tested with the driver of `support/fake_cuda.rs`, in `runtime_driver.rs`.
+//! A fault ends the device for its process, so each has a child process. They run with
+//! `TILEWRIGHT_GPU=1`. Faults that no kernel can cause on purpose are tested with the driver of
+//! `support/fake_cuda.rs`, in `runtime_driver.rs`.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,7 +10,6 @@
     clippy::print_stderr,
     reason = "a test ends with the message"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "support/mod.rs"]
 mod support;
@@ -45,9 +45,10 @@ fn check(fault: &str) {
     eprint!("{text}");
 }
 
-/// The driver answers an access to another address space by a code of its own, which no kernel here causes: an H200
-/// carries out atomic operations on local memory through an address of any space, and where an instruction on global
-/// memory gets the address of another, that is an illegal address. `runtime_driver.rs` has that cause.
+/// The driver answers an access to another address space by a code of its own, which no kernel here
+/// causes: an H200 carries out atomic operations on local memory through an address of any space,
+/// and where an instruction on global memory gets the address of another, that is an illegal
+/// address. `runtime_driver.rs` has that cause.
 const FAULTS: [&str; 3] = ["illegal_address", "misaligned_address", "trap"];
 
 /// The kernels are right as far as a compiler can tell.
@@ -66,8 +67,8 @@ fn gpu_faults_are_kept_with_their_first_cause() {
     FAULTS.into_iter().for_each(check);
 }
 
-/// The kernel that is at fault, and what may be said of it: the driver answers to a trap with one of two codes, by its
-/// release.
+/// The kernel that is at fault, and what may be said of it: the driver answers to a trap with one
+/// of two codes, by its release.
 fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultKind>) {
     let inline = |text: &'static str| {
         Kernel::<(GlobalMut<i32>,)>::build("wild", target, move |k, (x,)| {
@@ -119,17 +120,18 @@ fn gpu_child() {
     eprintln!("the child has run");
 }
 
-/// The compiler ignores `setmaxnreg` unless it knows the registers that a thread starts with: an error of the load, with
-/// the cache and without. It always ignores `setmaxnreg` in linked code, so this text is loaded without the linker and
-/// is not cached.
+/// The compiler ignores `setmaxnreg` unless it knows the registers that a thread starts with: an
+/// error of the load, with the cache and without. It always ignores `setmaxnreg` in linked code, so
+/// this text is loaded without the linker and is not cached.
 #[test]
 fn gpu_setmaxnreg_that_is_ignored_is_an_error() {
     let Some(device) = wanted_gpu() else { return };
     if device.target() != Target::SM_90A {
         return skip("the GPU is not of compute capability 9.0");
     }
-    // A name of its own each time, because the driver keeps what it has compiled, but not what it said. A warp that
-    // asks for more registers than others give would wait for ever; this one gives some.
+    // A name of its own each time, because the driver keeps what it has compiled, but not what it
+    // said. A warp that asks for more registers than others give would wait for ever; this one
+    // gives some.
     let build = |options: KernelOptions, name: &str| {
         let name = format!("{name}_{}", std::process::id());
         let kernel = Kernel::<()>::build_with(options, &name, device.target(), |k, ()| {

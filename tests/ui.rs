@@ -11,7 +11,6 @@ fn mistakes_in_bodies_do_not_compile() {
 }
 
 #[test]
-#[cfg(any(feature = "sim", feature = "cuda"))]
 fn wrong_launches_do_not_compile() {
     check_does_not_compile("launch_ui");
 }

@@ -10,9 +10,9 @@
 #![doc = include_str!("../examples/custom_op.rs")]
 //! ```
 //!
-//! * **You need no macro**, no `cfg`, and none of candle's `CustomOp1`, `CustomOp2` and `CustomOp3`,
-//!   because one generic wrapper inside `apply` implements all three. Your crate forwards one
-//!   feature, for example `cuda = ["tilewright-candle/cuda"]`.
+//! * **You need no macro**, no `cfg`, and none of candle's `CustomOp1`, `CustomOp2` and
+//!   `CustomOp3`, because one generic wrapper inside `apply` implements all three. Your crate
+//!   forwards one feature, for example `cuda = ["tilewright-candle/cuda"]`.
 //! * **Load once.** candle calls an operation for each tensor. [`Place::loaded`] loads a kernel at
 //!   the first call and keeps it for the life of the process.
 //! * **More than three inputs**, or inputs with other element types, are fields of your operation:

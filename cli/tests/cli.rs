@@ -612,7 +612,8 @@ fn a_closed_pipe_is_no_failure() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
-/// Without a GPU the configurations come in the model's order, and it is said that nothing was measured.
+/// Without a GPU the configurations come in the model's order, and it is said that nothing was
+/// measured.
 #[test]
 fn bench_ranks_without_a_gpu() {
     let run = |args: &[&str]| {
@@ -808,7 +809,8 @@ fn bench_refuses_to_write_measurements_without_a_gpu() {
     }
 }
 
-/// Kernels that memory bounds have no figures without a GPU, and sizes are checked before there is a device.
+/// Kernels that memory bounds have no figures without a GPU, and sizes are checked before there is
+/// a device.
 #[test]
 fn bench_of_rows_needs_a_gpu() {
     if tilewright::runtime::Device::cuda(0).is_err() {
@@ -891,7 +893,8 @@ fn bench_of_rows_is_one_command_each() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Another name is a program of the user, which gets the other arguments; its failure is one of the command.
+/// Another name is a program of the user, which gets the other arguments; its failure is one of the
+/// command.
 #[cfg(unix)]
 #[test]
 fn bench_runs_a_program() {
@@ -921,7 +924,8 @@ fn bench_runs_a_program() {
     );
 }
 
-/// Attention has no figures without a GPU, and its sizes and tiles are checked before there is a device.
+/// Attention has no figures without a GPU, and its sizes and tiles are checked before there is a
+/// device.
 #[test]
 fn bench_of_attention_needs_a_gpu() {
     check_refused(

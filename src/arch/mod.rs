@@ -1,9 +1,9 @@
 //! The hardware's data formats: shared-memory swizzles, `wgmma` matrix descriptors, TMA tensor maps
 //! and sparse metadata.
 //!
-//! Come here to describe a tile to TMA or to the tensor cores by hand; [`tensor`](crate::tensor)
-//! does it for you. All formats are plain data that is computed from layouts. The code generator
-//! writes this data, the simulator reads it, and a launch encodes it.
+//! [`tensor`](crate::tensor) describes tiles to TMA and to the tensor cores with them; you can do
+//! it by hand. All formats are plain data that is computed from layouts. The code generator writes
+//! this data, the simulator reads it, and a launch encodes it.
 //!
 //! ```
 //! use tilewright::arch::{SwizzleMode, TensorMapDesc};

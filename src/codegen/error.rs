@@ -26,8 +26,8 @@ errors! {
         /// with kernel `{name}` the module's constant arrays need {bytes} bytes, but only {limit}
         /// fit: put the kernel into a module of its own
         ConstantArrays { name: String, bytes: u64, limit: u64 },
-        /// kernel `{name}` is built for {kernel}, but the module is for {module}: build it for {module}, or put it into a
-        /// module of its own
+        /// kernel `{name}` is built for {kernel}, but the module is for {module}: build it for
+        /// {module}, or put it into a module of its own
         OtherTarget { name: String, kernel: Target, module: Target },
     }
 }

@@ -1,5 +1,5 @@
-//! Writes loads, stores, pointers and register variables. Come here to change how an address is
-//! computed or when it is reused.
+//! Writes loads, stores, pointers and register variables. An address that was computed before is
+//! reused.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

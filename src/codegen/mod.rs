@@ -1,8 +1,8 @@
 //! Writes verified kernels as PTX, as text that you can read next to the Rust source.
 //!
 //! Most programs never call this module, because [`Device::load`](crate::runtime::Device::load)
-//! does. Come here to look at a kernel's PTX ([`Kernel::ptx`](crate::ir::Kernel::ptx)), to assemble
-//! it yourself, or to put several kernels into one [`Module`].
+//! does. Use it to look at a kernel's PTX ([`Kernel::ptx`](crate::ir::Kernel::ptx)), to assemble it
+//! yourself, or to put several kernels into one [`Module`].
 //!
 //! ```
 //! use tilewright::ir::{Global, GlobalMut, Kernel, Target};

@@ -1,5 +1,5 @@
-//! The PTX text under construction: lines, indentation, and comments with Rust source locations.
-//! Come here to change how PTX looks and not what it says.
+//! The PTX text under construction: lines, indentation, and comments with Rust source locations. It
+//! decides how PTX looks, and the other files what it says.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,6 @@
 //! Kernels that check their own accesses on the GPU: [`CheckedKernel`], and the [`Record`] of a
-//! violation. Loading with checks makes them; come here to run one without this crate's runtime.
+//! violation. Loading with checks makes them; you need this module only to run one without this
+//! crate's runtime.
 
 use std::fmt;
 
@@ -7,6 +8,7 @@ use super::bounds::LaunchBounds;
 use super::builder::lowered;
 use super::kernel::{KernelIr, SourceLocation};
 use super::passes;
+use super::passes::checked::Proved;
 use super::types::{Scalar, Space};
 use super::verify::VerifyErrors;
 use crate::ir::{Kernel, Untyped};
@@ -159,7 +161,7 @@ impl Record {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel with checks added, to find out-of-bounds accesses and broken promises on
+    /// Returns the kernel with all checks added, to find out-of-bounds accesses and broken promises on
     /// a GPU. A check runs before each memory access, each integer division, each loop whose step
     /// is not a constant, and each `assume_aligned`, `assume_divisible_by` and `assume_between`.
     ///
@@ -172,22 +174,28 @@ impl<P> Kernel<P> {
     /// Returns the limits that the kernel exceeds once it has checks, such as the nesting depth of
     /// regions.
     pub fn checked(&self) -> Result<CheckedKernel, VerifyErrors> {
-        CheckedKernel::of(self.ir())
+        CheckedKernel::of(self.ir(), |_| Proved::new())
     }
 }
 
 impl CheckedKernel {
     /// Adds checks to a verified kernel, or to its lowered form if it does not verify with checks.
-    pub(crate) fn of(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
-        CheckedKernel::new(ir).or_else(|errors| match lowered(ir, SourceLocation::caller()) {
-            Ok(lowered) => CheckedKernel::new(&lowered),
-            Err(_) => Err(errors),
+    /// `proved` says what needs no check in the kernel that it gets.
+    pub(crate) fn of(
+        ir: &KernelIr,
+        proved: impl Fn(&KernelIr) -> Proved,
+    ) -> Result<CheckedKernel, VerifyErrors> {
+        CheckedKernel::new(ir, &proved(ir)).or_else(|errors| {
+            match lowered(ir, SourceLocation::caller()) {
+                Ok(lowered) => CheckedKernel::new(&lowered, &proved(&lowered)),
+                Err(_) => Err(errors),
+            }
         })
     }
 
-    fn new(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
+    fn new(ir: &KernelIr, proved: &Proved) -> Result<CheckedKernel, VerifyErrors> {
         let passes::checked::WithChecks { mut ir, extents, sites } =
-            passes::checked::with_checks(ir);
+            passes::checked::with_checks(ir, proved);
         // Checks need registers, so tell `ptxas` to leave room for a block of any size.
         let bounds = &mut ir.bounds;
         if bounds.block.is_none() && bounds.max_registers.is_none() {

@@ -1,8 +1,7 @@
 //! Typed 32-bit ids ([`Value`], [`OpId`], ..) and the [`Arena`]s that they index.
 //!
-//! Come here to follow an id to the operation, value or region that it names. Every part of a
-//! kernel lives in one of the arenas of its [`KernelIr`](super::KernelIr). Each arena has its own
-//! id type, so you cannot index an arena with an id of another kind.
+//! Every part of a kernel lives in one of the arenas of its [`KernelIr`](super::KernelIr). Each
+//! arena has its own id type, so you cannot index an arena with an id of another kind.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,5 +1,4 @@
-//! Format strings: the messages of `assert` and the text of `printf`. Come here to see which
-//! placeholders you can write.
+//! Format strings: the messages of `assert` and the text of `printf`.
 //!
 //! Placeholders look like Rust's, but can express only what C's `printf` can, because that is what
 //! a GPU offers. For example, `{}` prints a floating-point value as `%g`, with six significant
@@ -105,8 +104,8 @@ errors! {
             "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
             text.escape_debug()
         ),
-        /// `{text}` at character {position} is a conversion of C's `printf`: write `{{}}` for the value, or `%{text}` for the
-        /// text itself
+        /// `{text}` at character {position} is a conversion of C's `printf`: write `{{}}` for the
+        /// value, or `%{text}` for the text itself
         Conversion { text: String, position: usize },
         /// character {position} is the zero character, which would end the text on a GPU
         ZeroCharacter { position: usize },

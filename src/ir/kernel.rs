@@ -1,5 +1,5 @@
 //! The data structures behind a kernel: [`KernelIr`] owns arenas of operations, regions, values and
-//! allocations. Come here to inspect a kernel or to write a pass.
+//! allocations.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The kernel IR: its typed builder, verifier, passes and text form.
 //!
-//! Come here to write a kernel. [`Kernel::build`] runs your closure once, records its operations
-//! and verifies the result. A [`Kernel`] is therefore always valid, and generating code from it or
-//! simulating it never panics. [`KernelIr`] is the same kernel as plain data, before verification.
+//! [`Kernel::build`] runs your closure once, records its operations and verifies the result. A
+//! [`Kernel`] is therefore always valid, and generating code from it or simulating it never panics.
+//! [`KernelIr`] is the same kernel as plain data, before verification.
 //!
 //! The IR looks like an MLIR dialect: typed SSA values, operations, and regions nested in
 //! operations.
@@ -36,9 +36,9 @@
 //! | write and read kernels as text | `Display` of [`Kernel`], [`parse()`] |
 //! | limit threads, clusters and registers | [`KernelOptions`], [`LaunchBounds`] |
 //!
-//! Values are in SSA form; register variables ([`Registers`]) are the only mutable exception. Control
-//! flow is structured: [`Control`](op::Control) operations own regions, and each region ends in a
-//! terminator.
+//! Values are in SSA form; register variables ([`Registers`]) are the only mutable exception.
+//! Control flow is structured: [`Control`](op::Control) operations own regions, and each region
+//! ends in a terminator.
 
 mod analysis;
 mod bounds;
@@ -90,6 +90,7 @@ pub use kernel::{
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
+pub(crate) use passes::checked::Proved;
 pub(crate) use required_len::{LenExpr, LenFun};
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};

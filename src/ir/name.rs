@@ -1,5 +1,5 @@
-//! Prints and parses fixed sets of names, such as scalar types and comparison predicates. Come here
-//! to give a new attribute enum its names.
+//! Prints and parses fixed sets of names, such as scalar types and comparison predicates. `named!`
+//! gives an attribute enum its names.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! What a launch must agree with: layout and tuple templates, and required buffer lengths. The
-//! runtime checks it at each launch; come here if you launch a kernel's PTX yourself.
+//! runtime checks it at each launch; if you launch a kernel's PTX yourself, call
+//! [`Signature::bind`].
 //!
 //! A kernel is built for layouts with symbols in them, for example `(M,N):(N,1)`. Each launch
 //! passes layouts of the same form with integers in place of the symbols, and [`Signature::bind`]
@@ -353,8 +354,8 @@ errors! {
         /// parameter {param} needs a buffer of at least `{expression}` elements, which cannot be
         /// computed from the other arguments
         NoLength { param: usize, expression: String },
-        /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols
-        /// (`Int::with_width`) and `i64` indices
+        /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with
+        /// 64-bit symbols (`Int::with_width`) and `i64` indices
         Range { expression: String, value: i64, scalar: Scalar },
     }
 }

@@ -1,5 +1,4 @@
-//! Vector types: one IR value that holds 2 to 16 elements of a scalar type. Come here for which
-//! vectors exist and how registers hold them.
+//! Vector types: one IR value that holds 2 to 16 elements of a scalar type.
 
 use std::fmt;
 use std::str::FromStr;

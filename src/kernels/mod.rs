@@ -1,10 +1,10 @@
 //! Ready kernels: GEMM, attention, softmax, reductions and others, written with the public API
-//! only. Come here to call one, or to read one before you write your own.
+//! only, so each also shows how to write your own.
 //!
 //! You use them all in the same four steps: choose a configuration for the target and the problem,
 //! build the kernel, load it on a device, launch it. The configuration decides the generated code.
-//! The problem holds the sizes of a launch, so that one kernel serves many problems. To add a kernel
-//! of your own, implement [`ReadyKernel`].
+//! The problem holds the sizes of a launch, so that one kernel serves many problems. To add a
+//! kernel of your own, implement [`ReadyKernel`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {

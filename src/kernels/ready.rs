@@ -122,7 +122,8 @@ pub trait ReadyKernel: Sized + Send + Sync {
     /// Those of allocations.
     fn share(&self, function: &Function<Self::Params>) -> Result<Self::Shared, Self::Error>;
 
-    /// Checks the buffers and starts the kernel, or several. Does nothing if there is nothing to do.
+    /// Checks the buffers and starts the kernel, or several. Does nothing if there is nothing to
+    /// do.
     ///
     /// # Errors
     /// Problems and buffers that do not fit, and the errors of [`Function::launch`].

@@ -177,7 +177,8 @@ mod tests {
         LaunchBounds { cluster, ..LaunchBounds::default() }
     }
 
-    /// Kernel and launch agree, the grid is whole clusters, the device has room: else the reason is named.
+    /// Kernel and launch agree, the grid is whole clusters, the device has room: else the reason is
+    /// named.
     #[test]
     fn clusters_are_those_of_the_kernel_or_of_the_launch() {
         let grid = Grid::new([8, 6, 1], [32, 1, 1]);

@@ -1,5 +1,5 @@
-//! How many elements two layouts have in common, and how well a layout is aligned. Come here to
-//! choose the vector width of a copy between two layouts.
+//! How many elements two layouts have in common, and how well a layout is aligned. Together they
+//! give the widest vector of a copy between the two.
 
 use smallvec::{SmallVec, smallvec};
 

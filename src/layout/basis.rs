@@ -1,5 +1,5 @@
-//! [`ScaledBasis`] is a stride: an integer, or a scaled basis element of a coordinate space. Come
-//! here for layouts that map to coordinates instead of memory indices.
+//! [`ScaledBasis`] is a stride: an integer, or a scaled basis element of a coordinate space. A
+//! layout with such strides maps to coordinates instead of memory indices, as TMA needs.
 
 use std::fmt;
 use std::ops::Mul;

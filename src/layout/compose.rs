@@ -595,11 +595,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LayoutError::NotAdmissible`] if one of `right`'s modes leaves a mode of `self` at a
-    /// place that does not divide it, [`LayoutError::Carries`] if two of its modes carry into each
-    /// other (the few layouts of three modes and more in which carries cancel are refused too),
-    /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`] if
-    /// the tiler has more modes than `self`, [`LayoutError::MixedCodomain`] if `right` mixes
+    /// Returns [`LayoutError::NotAdmissible`] if one of `right`'s modes leaves a mode of `self` at
+    /// a place that does not divide it, [`LayoutError::Carries`] if two of its modes carry into
+    /// each other (the few layouts of three modes and more in which carries cancel are refused
+    /// too), [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`]
+    /// if the tiler has more modes than `self`, [`LayoutError::MixedCodomain`] if `right` mixes
     /// integer strides and basis elements, and [`LayoutError::Overflow`].
     #[doc(alias = "compose")]
     pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout, LayoutError> {

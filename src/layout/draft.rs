@@ -1,6 +1,5 @@
 //! [`Draft`] is a layout under construction. [`perform`] runs an operation, first on `i64` and
-//! then, if needed, on [`Int`]. Come here when you write a new operation: it appends its result to
-//! a draft.
+//! then, if needed, on [`Int`]. Every operation appends its result to a draft.
 
 use super::basis::ScaledBasis;
 use super::error::LayoutError;

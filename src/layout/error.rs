@@ -1,5 +1,5 @@
 //! [`LayoutError`] is the algebra's error, [`NameError`] the one for mode names. [`ModePath`] says
-//! which mode an error is about. Come here to add an error or to change a message.
+//! which mode an error is about.
 
 use crate::errors::errors;
 use std::fmt;
@@ -182,11 +182,12 @@ errors! {
         ),
         /// {layout} maps two coordinates to one index, but the operation needs a one-to-one layout
         NotInjective { layout: String },
-        /// {layout} has no complement: its mode {extent}:{stride} reaches past the next larger stride, {next}, so the modes
-        /// interleave; make each stride at least the extent times the stride of the mode below it
+        /// {layout} has no complement: its mode {extent}:{stride} reaches past the next larger
+        /// stride, {next}, so the modes interleave; make each stride at least the extent times the
+        /// stride of the mode below it
         Interleaved { layout: String, extent: Int, stride: Int, next: Int },
-        /// the stride {stride} of {layout} is not a multiple of the next smaller one, {by}; the operation needs strides
-        /// that divide each other
+        /// the stride {stride} of {layout} is not a multiple of the next smaller one, {by}; the
+        /// operation needs strides that divide each other
         StrideNotDivisible { layout: String, stride: Int, by: Int },
         /// {layout} is not bijective; the operation needs a layout that reaches each index from 0
         /// to its size - 1 exactly once
@@ -401,7 +402,8 @@ crate::errors::message_as_debug!(NameError);
 /// The most characters that a message about symbols or names may have.
 const MAX_TEXT: usize = 200;
 
-/// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason is cut first.
+/// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason
+/// is cut first.
 fn refusal(cause: &LayoutError, assumption: Option<&Assumption>, limit: usize) -> String {
     let advice = match assumption {
         Some(assumption) => cropped(&format!("assume {assumption}"), 80),

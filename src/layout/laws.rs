@@ -24,13 +24,14 @@
 //!
 //! # What is checked, and what is trusted
 //!
-//! * A check evaluates layouts ([`Layout::at`], [`ComposedLayout::apply`]) and never calls the operation that it checks.
-//!   Divides and products are defined by a complement, so their checks compute one and check it too.
-//! * The layouts must be static: evaluate symbols with [`Layout::eval`] first. The law of a symbolic operation is
-//!   [`check_same`] of `op(L).eval(env)` and `op(L.eval(env))`.
+//! * A check evaluates layouts ([`Layout::at`], [`ComposedLayout::apply`]) and never calls the
+//!   operation that it checks. Divides and products are defined by a complement, so their checks
+//!   compute one and check it too.
+//! * The layouts must be static: evaluate symbols with [`Layout::eval`] first. The law of a
+//!   symbolic operation is [`check_same`] of `op(L).eval(env)` and `op(L.eval(env))`.
 //! * Up to [`LIMIT`] coordinates are walked. If a domain has more, the rest is not looked at.
-//! * That an operation *refuses* its operands is not a violation. To show that it refuses nothing that has a result, run it on
-//!   [`all_layouts`] and look for the result by brute force.
+//! * That an operation *refuses* its operands is not a violation. To show that it refuses nothing
+//!   that has a result, run it on [`all_layouts`] and look for the result by brute force.
 
 mod all_layouts;
 mod inverse;

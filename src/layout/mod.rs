@@ -1,8 +1,8 @@
 //! CuTe's layout algebra on the host, for integers and for symbolic extents and strides.
 //!
-//! Come here to describe how a tensor lies in memory, to split it among thread blocks and threads,
-//! and to prove what such a split does. Where CuTe's answer is right, this module prints the same
-//! one. Where CuTe's answer is wrong, it returns an error.
+//! You describe how a tensor lies in memory, split it among thread blocks and threads, and prove
+//! what such a split does. Where CuTe's answer is right, this module prints the same one. Where
+//! CuTe's answer is wrong, it returns an error.
 //!
 //! A **layout** maps coordinates to indices and is written `shape : stride`. For example, in
 //! `(4,(2,8)):(2,(1,8))` the coordinate `(3,(1,5))` has the index `3*2 + 1*1 + 5*8`. You can also

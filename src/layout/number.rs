@@ -1,5 +1,4 @@
-//! [`Number`] lets each operation be written once, for both `i64` and [`Int`]. Come here when you
-//! write a new operation.
+//! [`Number`] lets each operation be written once, for both `i64` and [`Int`].
 //!
 //! With `i64`, an operation works in arrays on the stack and takes only static layouts into the
 //! integers. If it cannot go on, it returns [`Unable`] without a reason. With [`Int`], it takes

@@ -1,5 +1,4 @@
-//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in ours. Come here to extend
-//! the notation.
+//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in ours.
 
 use std::str::FromStr;
 

@@ -1,6 +1,6 @@
 //! Thread-value layouts, and what the CuTe DSL adds to the algebra: multicast masks, leading
-//! dimensions, fast division. Come here to describe which elements of a tile each thread holds, or
-//! which blocks of a cluster receive a multicast.
+//! dimensions, fast division. A thread-value layout says which elements of a tile each thread
+//! holds; a mask says which blocks of a cluster receive a multicast.
 
 use super::compare::equal;
 use super::composed::ComposedLayout;

@@ -1,5 +1,4 @@
 //! Takes tuples apart and puts them together: access, grouping, flattening, appending, slicing.
-//! Come here to change the nesting or the number of modes of a shape.
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;

@@ -1,5 +1,5 @@
-//! Repeats, reverses, searches and scans the modes of tuples. These are CuTe's tuple algorithms;
-//! come here when you port code that uses them.
+//! Repeats, reverses, searches and scans the modes of tuples. These are CuTe's tuple algorithms,
+//! for code that is ported from there.
 
 use super::error::LayoutError;
 use super::into_tuple::Builder;

@@ -165,8 +165,8 @@ impl Walk<'_> {
         None
     }
 
-    /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch conditions
-    /// about pitches.
+    /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch
+    /// conditions about pitches.
     fn ensure_multiple(&mut self, poly: &Poly, by: u32) -> Option<Deps> {
         if let Some(deps) = self.is_multiple(poly, by.into()) {
             return Some(deps);

@@ -4,8 +4,8 @@
 //! A descriptor holds the tile's address in units of 16 bytes in its lowest 14 bits, and the tile's
 //! layout above. Kernels add offsets to it, for example to choose a stage of a ring buffer. The
 //! prover follows a descriptor as `layout + start + units`, where the atom `start` stands for the
-//! address of the allocation. If `units` stays inside the allocation, no sum carries into the layout
-//! bits, so both parts can be told apart again.
+//! address of the allocation. If `units` stays inside the allocation, no sum carries into the
+//! layout bits, so both parts can be told apart again.
 
 use super::atom::Key;
 use super::claim::Deps;

@@ -6,9 +6,9 @@
 //! its own definition (for example `8*(x / 8) <= x`), and by its range. An atom that is one of two
 //! values is tried with both.
 //!
-//! If only atoms are left whose values a launch knows, the rest is a *launch condition*, for example
-//! `len(p0) - n >= 0`. The search may also assume something about a launch on its way, for example
-//! that a pitch is not negative; then the condition is both together.
+//! If only atoms are left whose values a launch knows, the rest is a *launch condition*, for
+//! example `len(p0) - n >= 0`. The search may also assume something about a launch on its way, for
+//! example that a pitch is not negative; then the condition is both together.
 
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};

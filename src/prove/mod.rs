@@ -35,6 +35,7 @@
 
 mod atom;
 mod check;
+mod checked;
 mod claim;
 mod condition;
 mod descriptor;
@@ -54,20 +55,25 @@ mod site;
 mod strided;
 mod walk;
 
+pub(crate) use checked::checked;
 pub use condition::{Condition, LaunchValue, LaunchValues};
 pub use proof::{Obligation, Proof, Verdict, What};
 
-use crate::ir::Kernel;
+use crate::ir::{Kernel, KernelIr, Signature};
 use walk::Walk;
 
 impl<P> Kernel<P> {
     /// Proves that the kernel's accesses are inside their allocations and aligned, that no divisor
     /// is zero, and that what `assume_*` promises holds. See [`prove`](crate::prove).
     pub fn prove(&self) -> Proof {
-        let mut walk = Walk::new(self.ir());
-        walk.add_signature(self.signature());
-        walk.run();
-        let Walk { atoms, sites, requirements, .. } = walk;
-        Proof::new(self.ir(), &atoms, sites, &requirements)
+        prove(self.ir(), self.signature())
     }
+}
+
+fn prove(ir: &KernelIr, signature: &Signature) -> Proof {
+    let mut walk = Walk::new(ir);
+    walk.add_signature(signature);
+    walk.run();
+    let Walk { atoms, sites, requirements, .. } = walk;
+    Proof::new(ir, &atoms, sites, &requirements)
 }

@@ -259,9 +259,9 @@ pub(super) fn or(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
 
 /// Returns `a ^ b` of two polynomials that are never negative.
 ///
-/// Swizzles change few bits of a wide offset. So the wide operand is split into the bits above those
-/// of the narrow one, the same bits, and those below. Only the middle bits are unknown: for example
-/// `x ^ (8 * y)` with `y < 8` is `64*(x/64) + 8*m + x%8` with `m < 8`.
+/// Swizzles change few bits of a wide offset. So the wide operand is split into the bits above
+/// those of the narrow one, the same bits, and those below. Only the middle bits are unknown: for
+/// example `x ^ (8 * y)` with `y < 8` is `64*(x/64) + 8*m + x%8` with `m < 8`.
 pub(super) fn xor(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
     let (ones_a, ones_b) = (mask(atoms, a)?, mask(atoms, b)?);
     if ones_a & ones_b == 0 {

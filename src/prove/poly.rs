@@ -1,7 +1,8 @@
 //! [`Poly`]: polynomials with integer coefficients over [atoms](super::atom).
 //!
 //! Every integer of a kernel that the prover follows is a polynomial. Most are affine, for example
-//! `128*ctaid.x + tid.x`. Products of two unknowns appear in row pitches, for example `row*n + col`.
+//! `128*ctaid.x + tid.x`. Products of two unknowns appear in row pitches, for example
+//! `row*n + col`.
 
 use smallvec::SmallVec;
 

@@ -208,7 +208,8 @@ fn reason(ir: &KernelIr, atoms: &Atoms, open: &Open) -> String {
     }
 }
 
-/// Prints a summary, the conditions on the launch, and one line for each obligation that stays open.
+/// Prints a summary, the conditions on the launch, and one line for each obligation that stays
+/// open.
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |wanted: fn(&Verdict) -> bool| {

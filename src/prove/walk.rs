@@ -64,8 +64,8 @@ pub(super) struct Walk<'k> {
     pub(super) breaks: HashMap<OpId, Vec<Vec<Known>>>,
     /// The `continue`s of each loop.
     pub(super) continues: HashMap<OpId, Vec<OpId>>,
-    /// Carried values that are assumed not to wrap: `value + step` must stay within its type at each
-    /// `continue`.
+    /// Carried values that are assumed not to wrap: `value + step` must stay within its type at
+    /// each `continue`.
     pub(super) obligations: HashMap<OpId, Vec<Obligation>>,
     pub(super) requirements: Vec<Requirement>,
     /// How often a loop's body was walked again. Unknowns of different walks are not the same.
@@ -225,8 +225,8 @@ impl<'k> Walk<'k> {
 
     /// Adds an index to a pointer, in elements of `bytes` bytes.
     ///
-    /// Addresses have 64 bits, so an index of 64 bits may wrap on its way as long as the whole offset
-    /// ends inside the allocation.
+    /// Addresses have 64 bits, so an index of 64 bits may wrap on its way as long as the whole
+    /// offset ends inside the allocation.
     pub(super) fn advanced(
         &mut self,
         pointer: &Pointer,

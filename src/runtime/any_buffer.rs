@@ -10,8 +10,9 @@ use crate::ir::types::{Const, Scalar};
 
 /// A [`Buffer`] whose element type is a value. Kernels without Rust types, such as
 /// [`AnyGemm`](crate::kernels::gemm::AnyGemm) and ready kernels for
-/// [`AnyElement`](super::AnyElement), read and write it through [`BufferRef`] and [`BufferMut`]. If you know the type when you write the program, use [`Buffer`]: rustc then checks
-/// it, and a launch checks nothing.
+/// [`AnyElement`](super::AnyElement), read and write it through [`BufferRef`] and [`BufferMut`]. If
+/// you know the type when you write the program, use [`Buffer`]: rustc then checks it, and a launch
+/// checks nothing.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

@@ -1,6 +1,5 @@
 //! Defines which Rust values a launch takes for each parameter type, for example a `&Buffer<f32>`
-//! for a `Global<f32>`. Come here to see what to pass for a parameter, or to make another parameter
-//! type launchable.
+//! for a `Global<f32>`. Implement [`Argument`] to make another parameter type launchable.
 
 use std::marker::PhantomData;
 

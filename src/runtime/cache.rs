@@ -1,6 +1,6 @@
 //! [`ModuleCache`] keeps compiled modules in memory and on disk, so that a second load of a kernel
-//! does not compile it again. Come here if loads compile too often, or to choose where the code is
-//! kept.
+//! does not compile it again. If loads compile too often, look at [`stats`](ModuleCache::stats) and
+//! [`last_refusal`](ModuleCache::last_refusal).
 
 use std::collections::HashMap;
 use std::io;

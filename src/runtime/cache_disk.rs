@@ -1,5 +1,5 @@
-//! [`Disk`] reads and writes a module cache's folder: one file per entry, written atomically. Come
-//! here for the eviction of old entries.
+//! [`Disk`] reads and writes a module cache's folder: one file per entry, written atomically. If
+//! the folder is full, the least recently used entries go.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};

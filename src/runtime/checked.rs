@@ -10,7 +10,8 @@ use super::error::RuntimeError;
 use super::load_options::LoadOptions;
 use crate::codegen::{Module, Ptx};
 use crate::ir::types::{Const, Scalar, Type};
-use crate::ir::{CheckedKernel, Kernel, KernelIr, Target, Untyped};
+use crate::ir::{CheckedKernel, Kernel, KernelIr, Signature, Site, Target, Untyped};
+use crate::prove;
 
 /// A kernel to which access checks were added, ready to be loaded instead of the original one.
 #[derive(Clone, Debug)]
@@ -21,13 +22,14 @@ impl WithChecks {
     /// checks would exceed a limit.
     pub(super) fn new(
         ir: &KernelIr,
+        signature: &Signature,
         device: &Device,
         options: &LoadOptions<'_>,
     ) -> Option<WithChecks> {
         if !options.checks(!device.is_sim()) || !cfg!(feature = "sim") {
             return None;
         }
-        CheckedKernel::of(ir).ok().map(|checked| WithChecks(Arc::new(checked)))
+        prove::checked(ir, signature).ok().map(|checked| WithChecks(Arc::new(checked)))
     }
 
     /// Returns all kernels of a module with access checks. Returns `None` if one of them cannot get
@@ -40,7 +42,7 @@ impl WithChecks {
     ) -> Option<Vec<WithChecks>> {
         let checked = |ir: &&KernelIr| {
             let kernel = Kernel::verify((*ir).clone()).ok()?;
-            WithChecks::new(kernel.ir(), device, options)
+            WithChecks::new(kernel.ir(), kernel.signature(), device, options)
         };
         module.kernels().iter().map(checked).collect()
     }
@@ -98,6 +100,11 @@ pub(super) struct Checked {
 }
 
 impl Checked {
+    /// Returns the checks in the code.
+    pub(super) fn sites(&self) -> &[Site] {
+        self.kernel.sites()
+    }
+
     /// Appends the byte sizes of buffers and tensor-map boxes, then the violation record's address.
     /// A launch calls it after its own arguments.
     pub(super) fn append(&self, list: &mut ArgList<'_>) {

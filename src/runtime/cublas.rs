@@ -75,8 +75,8 @@ impl Cublas {
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
-    /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
-    /// [`Runtime`](CublasError::Runtime).
+    /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`Size`](CublasError::Size),
+    /// [`Status`](CublasError::Status), [`Runtime`](CublasError::Runtime).
     pub fn gemm<A: Element, B: Element, D: Element>(
         &self,
         matmul: &Matmul,
@@ -111,8 +111,9 @@ impl Cublas {
     /// the fastest one.
     ///
     /// # Errors
-    /// [`UnsupportedInputs`](CublasError::UnsupportedInputs), [`UnsupportedOutput`](CublasError::UnsupportedOutput),
-    /// [`NoKernel`](CublasError::NoKernel), [`Size`](CublasError::Size), [`Status`](CublasError::Status),
+    /// [`UnsupportedInputs`](CublasError::UnsupportedInputs),
+    /// [`UnsupportedOutput`](CublasError::UnsupportedOutput), [`NoKernel`](CublasError::NoKernel),
+    /// [`Size`](CublasError::Size), [`Status`](CublasError::Status),
     /// [`Runtime`](CublasError::Runtime).
     pub fn plans(&self, matmul: &Matmul, count: usize) -> Result<Vec<CublasLtPlan>, CublasError> {
         matmul.check_problem(CublasLibrary::CublasLt)?;

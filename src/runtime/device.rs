@@ -161,7 +161,8 @@ impl Device {
     /// [`CudaNotBuilt`](RuntimeError::CudaNotBuilt), [`NoDriver`](RuntimeError::NoDriver),
     /// [`StubDriver`](RuntimeError::StubDriver), [`OldDriver`](RuntimeError::OldDriver),
     /// [`MissingSymbol`](RuntimeError::MissingSymbol), [`NoDevice`](RuntimeError::NoDevice),
-    /// [`NoSuchDevice`](RuntimeError::NoSuchDevice), [`UnsupportedDevice`](RuntimeError::UnsupportedDevice),
+    /// [`NoSuchDevice`](RuntimeError::NoSuchDevice),
+    /// [`UnsupportedDevice`](RuntimeError::UnsupportedDevice),
     /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver).
     #[inline]
     pub fn cuda(ordinal: usize) -> Result<Device, RuntimeError> {

@@ -1,5 +1,4 @@
-//! Defines [`DlpackError`], and which DLPack type each element type has. Come here if a tensor of
-//! PyTorch or another library is refused.
+//! Defines [`DlpackError`], and which DLPack type each element type has.
 
 use crate::errors::errors;
 

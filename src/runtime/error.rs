@@ -1,5 +1,5 @@
 //! Defines [`RuntimeError`]: the error type of all runtime calls, such as loads, copies and
-//! launches. Come here to see what can fail and which cure the message names.
+//! launches. Each message names the cure.
 
 use crate::errors::errors;
 
@@ -25,8 +25,8 @@ errors! {
         SimulatorNotBuilt,
         /// the environment variable `TILEWRIGHT_SIM_TARGET`: {error}
         SimTarget(error: ParseTargetError),
-        /// no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or `nvcuda.dll` on Windows),
-        /// or use the simulator
+        /// no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or
+        /// `nvcuda.dll` on Windows), or use the simulator
         NoDriver,
         /// the CUDA library that was found is only the link-time stub: remove its folder (`stubs`)
         /// from the library search path, so that the driver's library is found
@@ -34,9 +34,11 @@ errors! {
         /// the CUDA driver supports CUDA {found}, but at least CUDA {needed} is needed: update the
         /// NVIDIA driver
         OldDriver { found: CudaVersion, needed: CudaVersion },
-        /// the CUDA driver (CUDA {driver}) has no function `{symbol}`: reinstall or update the NVIDIA driver
+        /// the CUDA driver (CUDA {driver}) has no function `{symbol}`: reinstall or update the
+        /// NVIDIA driver
         MissingSymbol { symbol: &'static str, driver: CudaVersion },
-        /// the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use the simulator
+        /// the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use the
+        /// simulator
         NoDevice,
         /// There is no GPU with this ordinal.
         NoSuchDevice {
@@ -66,7 +68,8 @@ errors! {
              a newer GPU or the simulator",
             capability.0, capability.1
         ),
-        /// kernel `{kernel}` is built for {target}, which does not run on {device}: build it for {device_target}
+        /// kernel `{kernel}` is built for {target}, which does not run on {device}: build it for
+        /// {device_target}
         WrongTarget { kernel: String, target: Target, device: String, device_target: Target },
         /// {rejection}
         PtxRejected(rejection: Box<PtxRejection>),
@@ -79,7 +82,8 @@ errors! {
         MissingEntry { entry: String },
         /// cannot compile kernel `{kernel}`: {error}
         Ptxas { kernel: String, error: PtxasError },
-        /// the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without PTX: use a GPU
+        /// the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without PTX:
+        /// use a GPU
         PtxOnSimulator { name: String },
         /// The grid has no threads.
         EmptyGrid {
@@ -225,17 +229,17 @@ errors! {
         /// the CUDA driver does not allow `{call}` while other code captures a stream into a graph:
         /// load kernels, make buffers, and launch each kernel once before the capture
         CaptureForbids { call: &'static str },
-        /// the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on
-        /// it: call `Stream::from_cudarc` in the thread that launches
+        /// the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only
+        /// that thread can queue work on it: call `Stream::from_cudarc` in the thread that launches
         OtherThreadStream,
-        /// the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of
-        /// `Device::borrow_cudarc`
+        /// the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the
+        /// closure of `Device::borrow_cudarc`
         BorrowEnded,
         /// a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are
         /// not `bool`s: use `u8`
         BorrowedBool,
-        /// the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or
-        /// copy the elements
+        /// the memory of the buffer cannot be given away, because a graph uses it or other code
+        /// owns it: drop the graph, or copy the elements
         BufferShared,
         /// the simulator has no addresses: borrow memory on a GPU, or upload the data
         AddressOnSimulator,
@@ -250,7 +254,8 @@ errors! {
         PinnedBool,
         /// {error}
         TensorMap(error: Box<TensorMapError>),
-        /// a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths must be equal
+        /// a buffer of {buffer} elements cannot be copied from or to {host} elements: the lengths
+        /// must be equal
         LengthMismatch { buffer: usize, host: usize },
         /// elements {start}..{end} are not in a buffer of {buffer} elements
         PartOutOfBounds { start: usize, end: usize, buffer: usize },

@@ -1,5 +1,4 @@
-//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded. Come here to launch
-//! or time it.
+//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,7 +20,7 @@ use super::stream::{Stream, StreamBackend};
 use super::timing::{LoadTimes, Timing};
 use crate::codegen::ptx_of;
 use crate::ir::types::{Const, Scalar, Type};
-use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature};
+use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Site};
 use crate::launch::grid::Grid;
 
 /// A kernel with signature `P` that is loaded on a device and ready to launch. Made by
@@ -144,6 +143,34 @@ impl<P> Function<P> {
         self.inner.checked.is_some()
     }
 
+    /// Returns the checks in the loaded code: one for each access, divisor, loop step and promise
+    /// that [`Kernel::prove`] does not prove for every launch. Each names its Rust line, so you can
+    /// look for a bound that the kernel should state. The list is empty if the kernel was loaded
+    /// without checks.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::runtime::{Device, LoadOptions};
+    ///
+    /// let device = Device::sim()?;
+    /// let options = KernelOptions::default().block([64, 1, 1]);
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", device.target(), |k, (x,)| {
+    ///     let (tile, t) = (k.shared::<i32>(64), k.thread_idx().x);
+    ///     tile.store(k, t, 7); // in bounds in every launch: a block has 64 threads
+    ///     let seven = tile.load(k, t);
+    ///     x.store(k, t, seven); // in bounds if the buffer has 64 elements
+    /// })?;
+    /// let function = device.load_with(LoadOptions::default().checked(true), &kernel)?;
+    /// let lines: Vec<u32> = function.checks().iter().map(|check| check.location.line).collect();
+    /// assert_eq!(lines.len(), 1);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checks(&self) -> &[Site] {
+        self.inner.checked.as_ref().map_or(&[], Checked::sites)
+    }
+
     /// Returns the compiler's log for the kernel, which tells registers, spills and shared memory.
     /// The log is empty on the simulator, and if the driver took the code from its own cache,
     /// because it then compiles nothing.
@@ -230,8 +257,8 @@ impl<P> Function<P> {
     /// one, as a cooperative launch, or with programmatic dependent launch.
     ///
     /// # Errors
-    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
-    /// cooperative launch.
+    /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce)
+    /// for a cooperative launch.
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
@@ -401,7 +428,7 @@ impl Inner {
         options: &LoadOptions<'_>,
     ) -> Result<Inner, RuntimeError> {
         check_kernel(device, ir)?;
-        let with_checks = WithChecks::new(ir, device, options);
+        let with_checks = WithChecks::new(ir, signature, device, options);
         let (code, checked) = match &device.backend {
             Backend::Sim(context) => {
                 let shared = with_checks.as_ref().map(WithChecks::shared);

@@ -65,8 +65,10 @@ impl Limits {
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
-    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
-    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster).
+    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge),
+    /// [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
+    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt),
+    /// [`Cluster`](RuntimeError::Cluster).
     ///
     /// ```
     /// use tilewright::runtime::{Grid, Limits, RuntimeError};

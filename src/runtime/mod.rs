@@ -1,8 +1,7 @@
 //! Runs kernels on a GPU or on the CPU simulator: same calls, same results.
 //!
-//! Come here to open a device, move data and launch kernels. A [`Device`] allocates [`Buffer`]s and
-//! loads kernels as [`Function`]s. A launch takes the arguments that the kernel's signature names,
-//! so a wrong argument does not compile.
+//! A [`Device`] allocates [`Buffer`]s and loads kernels as [`Function`]s. A launch takes the
+//! arguments that the kernel's signature names, so a wrong argument does not compile.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {

@@ -1,6 +1,6 @@
 //! Runs kernels on the CPU and checks every access: a simulator that is also a sanitizer.
 //!
-//! Come here to test a kernel without a GPU, or to find out why it misbehaves on one. The simulator
+//! Use it to test a kernel without a GPU, or to find out why it misbehaves on one. The simulator
 //! runs the IR, not the PTX text. Whatever a GPU leaves undefined becomes a [`Fault`] that names
 //! the operation, its Rust line, the thread and the address. Most programs reach it through
 //! [`Device::sim`](crate::runtime::Device::sim), and [`Options`] has its settings.

@@ -1,5 +1,5 @@
-//! [`Options`]: the options of a simulation. Come here to try other schedules, to turn checks on or
-//! off, to choose numerics, or to get reports and traces.
+//! [`Options`]: the settings of a simulation. They choose schedules, checks, numerics, reports and
+//! traces.
 
 use crate::ir::Target;
 use crate::sim::output::Output;

@@ -1,6 +1,5 @@
 //! [`TensorError`]: errors from invalid tensor operations. Host functions return them; inside a
-//! kernel they are recorded, and the build reports them. Come here to look up what an error of a
-//! slice, copy or MMA means.
+//! kernel they are recorded, and the build reports them.
 
 use crate::errors::errors;
 use std::fmt;
@@ -191,9 +190,9 @@ errors! {
         /// the elements of {operand} are {found}, but the instruction needs {expected}: convert
         /// them first
         ElementType { operand: &'static str, found: crate::ir::types::Scalar, expected: String },
-        /// a sparse MMA reads 64 bytes of each row of B in one step, but half a step is {units} units of
-        /// 16 bytes apart in the layout {layout}: make B's tile K-major, with a swizzle of at least
-        /// 64 bytes
+        /// a sparse MMA reads 64 bytes of each row of B in one step, but half a step is {units}
+        /// units of 16 bytes apart in the layout {layout}: make B's tile K-major, with a swizzle of
+        /// at least 64 bytes
         SparseSteps { layout: String, units: i64 },
         /// an instruction's accumulators must be consecutive registers, which the layout {layout}
         /// of C does not give: make C with `fragment_accumulators`

@@ -1,7 +1,7 @@
 //! Tensors, copies, MMAs, pipelines and rows: what you write kernels with.
 //!
-//! Come here to turn a layout and a pointer into work for threads. The names are CuTe's: tiles,
-//! partitions, fragments, atoms, tiled copies, tiled MMAs.
+//! With a layout and a pointer you make a [`Tensor`]; everything else divides its work among
+//! threads. The names are CuTe's: tiles, partitions, fragments, atoms, tiled copies, tiled MMAs.
 //!
 //! | you need | look at |
 //! |---|---|

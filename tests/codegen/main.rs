@@ -11,9 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(feature = "sim")]
 mod ptx_division;
-#[cfg(feature = "sim")]
 mod ptx_interpreted;
 mod ptx_text;
 mod ptxas;

@@ -86,7 +86,8 @@ fn range(scalar: Scalar) -> (i128, i128) {
     }
 }
 
-/// Numbers near the ends of the type, near zero, near powers of two and their thirds, fifths and sevenths.
+/// Numbers near the ends of the type, near zero, near powers of two and their thirds, fifths and
+/// sevenths.
 fn corners(scalar: Scalar, step: usize) -> Vec<i128> {
     let (min, max) = range(scalar);
     let mut all: Vec<i128> =

@@ -2,8 +2,8 @@
 //!
 //! The simulator runs the IR; an interpreter under `tests/support` runs the text.
 //!
-//! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long run; `TILEWRIGHT_PTX_SEED`
-//! starts elsewhere.
+//! `TILEWRIGHT_PTX_KERNELS=10000 cargo test --release --test codegen ptx_interpreted::` is the long
+//! run; `TILEWRIGHT_PTX_SEED` starts elsewhere.
 
 use tilewright::ir::types::{Scalar, Type};
 use tilewright::ir::{Element, Kernel, Record};
@@ -20,8 +20,9 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
 }
 
-/// Runs a block of `threads` threads and returns the buffers behind the pointer parameters, by the simulator and by the
-/// PTX. Scalar parameters are `n`; those of 64 bits are the lengths of the buffers, in order.
+/// Runs a block of `threads` threads and returns the buffers behind the pointer parameters, by the
+/// simulator and by the PTX. Scalar parameters are `n`; those of 64 bits are the lengths of the
+/// buffers, in order.
 fn results<P>(kernel: &Kernel<P>, threads: u32, buffers: &[Vec<u8>], n: i32) -> [Vec<Vec<u8>>; 2] {
     let ir = kernel.ir();
     let simulated: Vec<GlobalBuffer> =
@@ -86,7 +87,8 @@ fn random_loops_compute_what_their_ptx_computes() {
     assert!(distinct.len() as u64 * 3 > count, "only {} different results", distinct.len());
 }
 
-/// Checks in the code of correct kernels are silent, in the IR and in the PTX, and change no result.
+/// Checks in the code of correct kernels are silent, in the IR and in the PTX, and change no
+/// result.
 #[test]
 fn random_loops_with_checks_compute_what_they_compute_without() {
     let (count, seed) = (number("TILEWRIGHT_PTX_KERNELS", 40), number("TILEWRIGHT_PTX_SEED", 1));
@@ -110,7 +112,8 @@ fn random_loops_with_checks_compute_what_they_compute_without() {
     }
 }
 
-/// Integers of all widths: every operation occurs, and what each thread computes is compared in full.
+/// Integers of all widths: every operation occurs, and what each thread computes is compared in
+/// full.
 #[test]
 fn straight_lines_of_integers_compute_what_their_ptx_computes() {
     let (count, seed) = (number("TILEWRIGHT_PTX_KERNELS", 150), number("TILEWRIGHT_PTX_SEED", 1));

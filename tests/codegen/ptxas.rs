@@ -1,4 +1,5 @@
-//! Assembles every operation and every form of control flow with NVIDIA's assembler, without a warning.
+//! Assembles every operation and every form of control flow with NVIDIA's assembler, without a
+//! warning.
 //!
 //! Operations run on every type that they take, with constant and dynamic operands.
 
@@ -42,8 +43,8 @@ fn some_bits(scalar: Scalar) -> u64 {
     }
 }
 
-/// Each arithmetic operation on each type, with no operand known, with all, and with each one; those with the
-/// same name in one kernel.
+/// Each arithmetic operation on each type, with no operand known, with all, and with each one;
+/// those with the same name in one kernel.
 fn arith_kernels(target: Target) -> Vec<Kernel<Untyped>> {
     let mut kernels = Vec::new();
     let all = raw::arith();
@@ -92,7 +93,7 @@ fn add_arith(kernel: &mut Raw, row: &Op, ty: Type) -> bool {
 
 /// The valid kernels of the filetests that the target can have.
 fn filetest_kernels(target: Target) -> Vec<Kernel<Untyped>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     let mut kernels = Vec::new();
     for directory in ["print", "ptx", "verify"] {
         for entry in std::fs::read_dir(root.join(directory)).unwrap() {
@@ -125,7 +126,8 @@ fn mem_kernels(target: Target) -> Vec<Kernel<Untyped>> {
             let mut kernel = Raw::new(format!("mem_{space:?}_{elem}"), target);
             let ty = pointer(space, elem);
             let (base, index) = (kernel.unknown(ty), kernel.unknown(Scalar::I32.into()));
-            // From the start of a shared allocation, a constant index outside is an error of the build.
+            // From the start of a shared allocation, a constant index outside is an error of the
+            // build.
             let base = kernel.get(Mem::Offset { base, index });
             for index_type in indices {
                 let known = [0, 3, u64::MAX, 1 << 31, (1 << 31) - 1, 1 << 61, 1 << 62];
@@ -257,8 +259,8 @@ fn random_kernels() {
     }
 }
 
-/// Every bound at once where they go together, the others apart; shared memory beyond 48 KiB, beside an entry
-/// with less.
+/// Every bound at once where they go together, the others apart; shared memory beyond 48 KiB,
+/// beside an entry with less.
 #[test]
 fn launch_bounds_and_dynamic_shared_memory() {
     let build = |name: &str, options, bytes| {

@@ -1,7 +1,8 @@
-//! Compares the table of operations with NVIDIA's assembler for tensor cores, mbarriers, asynchronous copies and clusters.
+//! Compares the table of operations with NVIDIA's assembler for tensor cores, mbarriers,
+//! asynchronous copies and clusters.
 //!
-//! The assembler accepts all attributes, types, shapes and targets that the table lists, without optimisation and with
-//! all of it. It refuses their neighbours.
+//! The assembler accepts all attributes, types, shapes and targets that the table lists, without
+//! optimisation and with all of it. It refuses their neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -22,7 +23,8 @@ use tensor_cells::{Cell, Cells, FACTORS, SUMS, forms, wgmma_depth};
 const TARGETS: [Target; 4] = [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A];
 const LEVELS: [&str; 2] = ["-O0", "-O3"];
 
-/// The rows that this file is about, but for the multiplications of warp groups, which have tests of their own.
+/// The rows that this file is about, but for the multiplications of warp groups, which have tests
+/// of their own.
 fn rows() -> Vec<&'static str> {
     let families = [Mma::INFO, Mbarrier::INFO, AsyncCopy::INFO].concat();
     let names = families.into_iter().map(|info| info.name);
@@ -37,8 +39,8 @@ fn is_legal(raw: &Raw, op: &Op) -> bool {
     op.support(&raw.ir).is_ok_and(|first| raw.ir.target.offers(first))
 }
 
-/// Builds a kernel of the candidates that `fill` makes, `keep` keeps and the target has, and returns it with their
-/// number; `None` without candidates.
+/// Builds a kernel of the candidates that `fill` makes, `keep` keeps and the target has, and
+/// returns it with their number; `None` without candidates.
 fn kernel(
     name: String,
     target: Target,
@@ -138,8 +140,8 @@ fn every_cell() {
     said(&format!("{count} cells of {} rows", covered.len()));
 }
 
-/// Every atomic operation in every memory, on every element and vector, with all orders and scopes. Those of one
-/// operand type in one memory are one kernel.
+/// Every atomic operation in every memory, on every element and vector, with all orders and scopes.
+/// Those of one operand type in one memory are one kernel.
 #[test]
 fn every_atomic() {
     let (mut count, mut spaces) = (0, BTreeSet::new());
@@ -187,8 +189,9 @@ fn wgmma_types() -> Vec<([Scalar; 2], Type)> {
     all.filter(legal).collect()
 }
 
-/// Every type with every `n` and, without optimisation, every form; with it every form with three of `n`, and some
-/// with the others, which are two without `TILEWRIGHT_SLOW`. A is in shared memory and in registers.
+/// Every type with every `n` and, without optimisation, every form; with it every form with three
+/// of `n`, and some with the others, which are two without `TILEWRIGHT_SLOW`. A is in shared memory
+/// and in registers.
 #[test]
 fn every_wgmma() {
     let mut count = 0;
@@ -224,7 +227,8 @@ fn every_wgmma() {
     said(&format!("{count} cells of wgmma"));
 }
 
-/// Every type, form and selector of products of a warp group with a sparse A, for one `n`, or three with `TILEWRIGHT_SLOW`.
+/// Every type, form and selector of products of a warp group with a sparse A, for one `n`, or three
+/// with `TILEWRIGHT_SLOW`.
 #[test]
 fn every_sparse_wgmma() {
     let (all, mut kernels, mut count) = (forms(), Vec::new(), 0);
@@ -246,7 +250,8 @@ fn every_sparse_wgmma() {
     said(&format!("{count} cells of sparse wgmma"));
 }
 
-/// A kernel of one cell for each row and each value of its attributes, on the first target that has it.
+/// A kernel of one cell for each row and each value of its attributes, on the first target that has
+/// it.
 fn single_cells() -> Vec<(String, Kernel<Untyped>)> {
     let mut all = BTreeMap::new();
     for target in TARGETS {
@@ -398,7 +403,8 @@ fn refused_products() -> Vec<(String, String)> {
             ) => {
                 // A sparse A has half of its elements, and a selector behind its metadata.
                 let (name, kept, rest) = match cell.op {
-                    // `ptxas` 13.0 takes any selector here, and 0 or 1 for `bf16`, as the PTX ISA says of both.
+                    // `ptxas` 13.0 takes any selector here, and 0 or 1 for `bf16`, as the PTX ISA
+                    // says of both.
                     Op::Mma(Mma::MmaSyncSp { selector: 2.., .. })
                         if shape.k == 32 && part(ty(a)) == Scalar::F16 =>
                     {
@@ -496,7 +502,8 @@ const REFUSED: [&str; 36] = [
 const HEADER: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n\
      .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .b64 %rd<256>; .reg .f64 %fd<256>; .reg .pred %p<2>; .reg .b16 %h<2>;\n";
 
-/// The assembler refuses what the table of operations refuses: each instruction is an error of its line.
+/// The assembler refuses what the table of operations refuses: each instruction is an error of its
+/// line.
 #[test]
 fn what_is_refused_is_not_there() {
     let Some(ptxas) = ptxas::find() else { return };
@@ -531,8 +538,8 @@ fn what_is_refused_is_not_there() {
     assert!(accepted.is_empty(), "accepted, though refused here: {accepted:#?}");
 }
 
-/// Numbers that are constants only after arithmetic on constants, which the verifier does not see: what no
-/// instruction takes as an immediate is in a register.
+/// Numbers that are constants only after arithmetic on constants, which the verifier does not see:
+/// what no instruction takes as an immediate is in a register.
 #[test]
 fn numbers_that_become_constants() {
     let mut raw = Raw::new("folded", Target::SM_90A);

@@ -16,7 +16,8 @@ fn child() {
     }
 }
 
-/// Runs one test of this program in a child process and returns its output with the lines it left in the file.
+/// Runs one test of this program in a child process and returns its output with the lines it left
+/// in the file.
 fn run(test: &str, name: &str, settings: &[(&str, &str)]) -> (Output, String) {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("skipped-{name}.txt"));
     std::fs::write(&file, "other::test\n").unwrap();

@@ -6,8 +6,8 @@ use crate::support::ptxas;
 
 use tilewright::ir::{Kernel, parse};
 
-/// A loop of products whose A is made in the lines `early`, before the wait, and `late`, behind it. A long one has
-/// too many operations to be unrolled by `ptxas`.
+/// A loop of products whose A is made in the lines `early`, before the wait, and `late`, behind it.
+/// A long one has too many operations to be unrolled by `ptxas`.
 fn kernel(bound: &str, is_long: bool, early: &str, late: &str) -> String {
     let more = if is_long { 64 } else { 0 };
     let rest: String =
@@ -80,8 +80,8 @@ fn is_serialised(ptx: &str) -> Option<bool> {
     Some(report.contains("(C7513)"))
 }
 
-/// `ptxas` overlaps the kernels that the rule accepts and serialises the refused kernels. A refused kernel is the accepted
-/// kernel with the wait moved behind the computation.
+/// `ptxas` overlaps the kernels that the rule accepts and serialises the refused kernels. A refused
+/// kernel is the accepted kernel with the wait moved behind the computation.
 #[test]
 fn a_is_not_computed_before_the_wait() {
     for words in [2, 3, 4] {
@@ -108,8 +108,8 @@ fn a_is_not_computed_before_the_wait() {
     }
 }
 
-/// Short loops and those with constant bounds, which are unrolled, and values that are computed but not carried:
-/// `ptxas` finds registers for all of these.
+/// Short loops and those with constant bounds, which are unrolled, and values that are computed but
+/// not carried: `ptxas` finds registers for all of these.
 #[test]
 fn what_ptxas_overlaps_is_accepted() {
     let all = format!("{}{}", compute(4), set(4));

@@ -47,7 +47,8 @@ fn check_rank(comm: &Communicator, op: ReduceOp, len: usize) -> Result<(), Runti
     comm.all_gather(&stream, &x, &mut all)?;
     assert_eq!(all.to_vec()?, parts.concat(), "all_gather of {len} on {ranks}");
 
-    // The elements of rank `r` are those of the part `r` of each rank, shifted so that parts differ.
+    // The elements of rank `r` are those of the part `r` of each rank, shifted so that parts
+    // differ.
     let of = |from: usize| -> Vec<i32> { (0..ranks).flat_map(|to| data(from + to, len)).collect() };
     let mut part = device.zeros(len)?;
     comm.reduce_scatter(&stream, op, &device.upload(&of(rank))?, &mut part)?;

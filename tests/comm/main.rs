@@ -1,6 +1,5 @@
 //! Tests of `runtime::comm` and `kernels::parallel`: several devices.
 
-#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -7,8 +7,8 @@ use tilewright::runtime::comm::{CommOptions, Communicator};
 
 use crate::support::skip::skip;
 
-/// Sets of `ranks` devices that a test runs on: simulators, and GPUs where the environment has `TILEWRIGHT_GPU=1` and
-/// there are as many.
+/// Sets of `ranks` devices that a test runs on: simulators, and GPUs where the environment has
+/// `TILEWRIGHT_GPU=1` and there are as many.
 pub(crate) fn device_sets(ranks: u32) -> Vec<Vec<Device>> {
     let simulators = (0..ranks).map(Device::sim_number).collect::<Result<Vec<_>, _>>();
     let mut sets = vec![simulators.expect("the simulator is always there")];
@@ -31,7 +31,8 @@ pub(crate) fn gpus(ranks: u32) -> Option<Vec<Device>> {
     Some((0..ranks as usize).map(device).collect())
 }
 
-/// Runs `f` for each rank of the devices, in a thread of its own, and returns the results in the order of the ranks.
+/// Runs `f` for each rank of the devices, in a thread of its own, and returns the results in the
+/// order of the ranks.
 pub(crate) fn each_rank<R: Send>(
     options: CommOptions,
     devices: &[Device],

@@ -82,7 +82,8 @@ fn random(rng: &mut Rng) -> GemmConfig {
     }
 }
 
-/// A name has all that a configuration has, and only letters, digits and `_`: it names the kernel too.
+/// A name has all that a configuration has, and only letters, digits and `_`: it names the kernel
+/// too.
 #[test]
 fn names_round_trip() {
     let mut rng = Rng::new(1);
@@ -94,7 +95,8 @@ fn names_round_trip() {
     }
 }
 
-/// A text that is parsed is the name of what it is parsed to: no two texts name one configuration, but for an older word.
+/// A text that is parsed is the name of what it is parsed to: no two texts name one configuration,
+/// but for an older word.
 #[test]
 fn what_is_no_name_is_refused() {
     let mut rng = Rng::new(2);
@@ -129,7 +131,8 @@ fn an_older_word_is_read() {
     assert_eq!(config.to_string(), "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped_pdl");
 }
 
-/// Whatever is asked for, there is an answer; what is computed of a configuration is within its bounds.
+/// Whatever is asked for, there is an answer; what is computed of a configuration is within its
+/// bounds.
 #[test]
 fn every_configuration_has_an_answer() {
     let mut rng = Rng::new(3);

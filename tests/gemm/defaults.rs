@@ -1,7 +1,7 @@
 //! Builds, assembles and runs the configurations that `GemmConfig::defaults` offers.
 //!
-//! The assembler reports no spill and no remark; the simulator's results are right. Some of each kind are tried; all of
-//! them with
+//! The assembler reports no spill and no remark; the simulator's results are right. Some of each
+//! kind are tried; all of them with
 //!
 //! ```text
 //! TILEWRIGHT_CASES=all cargo test --release --test gemm defaults:: space::
@@ -85,8 +85,8 @@ fn offered() -> BTreeMap<String, GemmConfig> {
     all
 }
 
-/// Returns one in `one_of` of each kind (types of A and D, with and without an epilogue), but at least one; all with
-/// `TILEWRIGHT_CASES=all`.
+/// Returns one in `one_of` of each kind (types of A and D, with and without an epilogue), but at
+/// least one; all with `TILEWRIGHT_CASES=all`.
 fn part(all: BTreeMap<String, GemmConfig>, one_of: usize) -> Vec<GemmConfig> {
     if std::env::var("TILEWRIGHT_CASES").is_ok_and(|cases| cases == "all") {
         return all.into_values().collect();
@@ -147,8 +147,8 @@ fn kernels_are_right_on_the_simulator() {
     }
 }
 
-/// An explanation has the configuration that is chosen, its parts are within the whole, the next ones are slower, and what
-/// costs nothing is not printed.
+/// An explanation has the configuration that is chosen, its parts are within the whole, the next
+/// ones are slower, and what costs nothing is not printed.
 #[test]
 fn choices_are_explained() {
     let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);

@@ -72,7 +72,8 @@ fn cooperative_kernels() {
     }
 }
 
-/// Tiles of fewer rows than an instruction: the rows of A below them are zero, and those of D are another tile's.
+/// Tiles of fewer rows than an instruction: the rows of A below them are zero, and those of D are
+/// another tile's.
 #[test]
 fn low_tiles() {
     let device = device();
@@ -133,7 +134,8 @@ fn pingpong_kernels() {
     }
 }
 
-/// No random order of the simulator finds a fault, or another product. `TILEWRIGHT_CASES` says how many orders.
+/// No random order of the simulator finds a fault, or another product. `TILEWRIGHT_CASES` says how
+/// many orders.
 #[test]
 fn every_schedule_in_random_orders() {
     let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
@@ -223,7 +225,8 @@ fn multistage_kernels() {
             Case::new(problem).check::<bf16, bf16>(&device, config);
         }
     }
-    // Small and half as deep tiles, of every alignment; columns of D that are written in fours, in pairs, and one by one.
+    // Small and half as deep tiles, of every alignment; columns of D that are written in fours, in
+    // pairs, and one by one.
     let of = |tile| GemmConfig { tile, ..small };
     for (config, m, n, k) in [
         (of([32, 32, 64]), 40, 44, 136),
@@ -280,9 +283,8 @@ fn any_alignment() {
     }
 }
 
-/// Matrices in memory of other code, which may start at any element: D is written in parts that fit, and a kernel that
-/// copies more at once than A allows is refused.
-#[cfg(feature = "cuda-any-version")]
+/// Matrices in memory of other code, which may start at any element: D is written in parts that
+/// fit, and a kernel that copies more at once than A allows is refused.
 #[test]
 #[expect(unsafe_code, reason = "memory of other code is what its owner says")]
 fn gpu_matrices_of_other_code() {

@@ -1,4 +1,5 @@
-//! Epilogues that a program wrote: every schedule runs the closure once for each element of D, and for no other.
+//! Epilogues that a program wrote: every schedule runs the closure once for each element of D, and
+//! for no other.
 
 use crate::support::slow::sample;
 use crate::support::{device, ptxas};
@@ -21,8 +22,8 @@ tilewright::params! {
     }
 }
 
-/// D = (A B) rows[row] columns[column] + pair.0, where `seen` is a matrix for each of the batch, of pitch `pair.1[0]`, and of
-/// `pair.1[1]` elements.
+/// D = (A B) rows[row] columns[column] + pair.0, where `seen` is a matrix for each of the batch, of
+/// pitch `pair.1[0]`, and of `pair.1[1]` elements.
 fn scaled(
     config: GemmConfig,
 ) -> Result<Gemm<bf16, bf16, bf16, bf16, FusedEpilogue<Scales>>, GemmError> {
@@ -121,7 +122,8 @@ fn every_schedule_runs_the_closure_once_for_each_element() {
     assert_eq!(d.to_vec().unwrap(), [6.0, 6.0, 6.0, 7.0, 7.0, 7.0, 8.0, 8.0, 8.0]);
 }
 
-/// Every schedule finds the largest absolute value of what the closure returns for elements of D, also of pairs of columns.
+/// Every schedule finds the largest absolute value of what the closure returns for elements of D,
+/// also of pairs of columns.
 #[test]
 fn every_schedule_finds_the_largest_value() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
@@ -182,7 +184,8 @@ fn every_schedule_finds_the_largest_value() {
     assert_eq!(error.map(|_| ()), Err(GemmError::TwoEpilogues));
 }
 
-/// A kernel has the operations of the closure and, but for them, those of the kernel without an epilogue.
+/// A kernel has the operations of the closure and, but for them, those of the kernel without an
+/// epilogue.
 #[test]
 fn kernels_assemble_without_spills() {
     for config in configs() {

@@ -25,8 +25,8 @@ fn entry(seed: u32, index: usize) -> f32 {
     f32::from_bits(0x3f80_0000 | (mixed.wrapping_mul(0xc2b2_ae35) >> 9)) - 1.5
 }
 
-/// `C = A B` by its definition for row-major matrices, each product added with one rounding in the order of K: the
-/// same bits.
+/// `C = A B` by its definition for row-major matrices, each product added with one rounding in the
+/// order of K: the same bits.
 fn reference([m, n, k]: [usize; 3], a: &[f32], b: &[f32]) -> Vec<f32> {
     let entry = |index: usize| {
         let (row, column) = (index / n, index % n);
@@ -128,7 +128,8 @@ fn the_example_runs() {
     }
 }
 
-/// The persistent warp-specialised example gives the product of the host, for sizes that fit the tile and others.
+/// The persistent warp-specialised example gives the product of the host, for sizes that fit the
+/// tile and others.
 #[test]
 fn the_hopper_gemm_multiplies() {
     let sim = [tilewright::runtime::Device::sim_for(Target::SM_90A).unwrap()];

@@ -1,4 +1,5 @@
-//! Products of groups of rows: each row of A times the matrix B of its group. Rows of no group stay.
+//! Products of groups of rows: each row of A times the matrix B of its group. Rows of no group
+//! stay.
 
 use crate::support::device;
 use crate::support::ptxas;
@@ -167,7 +168,8 @@ fn devices() -> Vec<Device> {
 fn every_group_has_its_own_matrix() {
     for device in sample(2, devices()) {
         for config in configs() {
-            // Ragged ends, groups without rows at the start, inside and at the end, rows of no group.
+            // Ragged ends, groups without rows at the start, inside and at the end, rows of no
+            // group.
             let k = if config.store == StoreMethod::Overlapped { 200 } else { 72 };
             Case::new(starts(3, &[0, 70, 1, 0, 0, 129, 40, 0]), [250, 104, k])
                 .check(&device, config);
@@ -214,7 +216,8 @@ tilewright::params! {
     }
 }
 
-/// The epilogue runs for rows of groups alone: also one of pairs of columns, and that of a configuration.
+/// The epilogue runs for rows of groups alone: also one of pairs of columns, and that of a
+/// configuration.
 #[test]
 fn epilogues_see_rows_of_groups_alone() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
@@ -299,8 +302,9 @@ fn tiles_follow_the_rows_of_a_group() {
     }
 }
 
-/// Blocks draw their tiles from a counter that is 0 again after each launch, whatever the groups are: in the workspace of the function,
-/// or in one of the caller. No launch has a data race with the one before.
+/// Blocks draw their tiles from a counter that is 0 again after each launch, whatever the groups
+/// are: in the workspace of the function, or in one of the caller. No launch has a data race with
+/// the one before.
 #[test]
 fn launches_leave_the_counter_of_tiles() {
     let device = Device::sim_with(Options::default().race(true));
@@ -335,7 +339,8 @@ fn launches_leave_the_counter_of_tiles() {
     }
 }
 
-/// A launch that the simulator stops leaves no tile that is drawn, and no part that has arrived: the next one has all tiles.
+/// A launch that the simulator stops leaves no tile that is drawn, and no part that has arrived:
+/// the next one has all tiles.
 #[test]
 fn a_launch_after_a_fault_has_all_tiles() {
     let device = Device::sim().unwrap();

@@ -26,7 +26,8 @@ fn every_level_is_right() {
     }
 }
 
-/// A tile for each of three blocks or none, so that a persistent block has two tiles in both directions.
+/// A tile for each of three blocks or none, so that a persistent block has two tiles in both
+/// directions.
 #[test]
 fn the_last_level_walks_over_tiles() {
     for device in devices() {

@@ -1,4 +1,5 @@
-//! The kernels of `kernels::gemm` in random orders of warps and asynchronous operations, and without one wait or fence.
+//! The kernels of `kernels::gemm` in random orders of warps and asynchronous operations, and
+//! without one wait or fence.
 
 use crate::support::gemm_case::Case;
 use crate::support::slow::sample;
@@ -55,8 +56,8 @@ fn no_order_of_warps_changes_a_result() {
     }
 }
 
-/// A programmatic launch reads and writes nothing before the one before it has ended: D of one is A of the next one, which is
-/// overwritten by the third one.
+/// A programmatic launch reads and writes nothing before the one before it has ended: D of one is A
+/// of the next one, which is overwritten by the third one.
 #[test]
 fn programmatic_products_wait_for_the_one_before() {
     let pdl = |config| GemmConfig { programmatic: true, ..config };
@@ -89,7 +90,8 @@ fn programmatic_products_wait_for_the_one_before() {
             function.launch(&problem, GemmArgs::new(&a, &b, &mut x)).unwrap();
             function.launch(&problem, GemmArgs::new(&x, &b, &mut y)).unwrap();
         }
-        // Row `j` of B is column `j + 1` of the product, so each product shifts columns by one: `B[n, k]` is 1 at `k = n + 1`.
+        // Row `j` of B is column `j + 1` of the product, so each product shifts columns by one:
+        // `B[n, k]` is 1 at `k = n + 1`.
         let (a, y) = (a.to_vec().unwrap(), y.to_vec().unwrap());
         let n = size as usize;
         let expected = |i: usize| if i % n + 2 < n { a[i + 2] } else { bf16::from_f32(0.0) };
@@ -123,7 +125,8 @@ impl Product {
         (0..m * n).map(element).collect()
     }
 
-    /// The error of a launch of a changed `kernel` of `gemm` as one thread block, or what is wrong with D.
+    /// The error of a launch of a changed `kernel` of `gemm` as one thread block, or what is wrong
+    /// with D.
     fn wrong(
         &self,
         gemm: &Gemm<bf16>,
@@ -156,7 +159,8 @@ impl Product {
     }
 }
 
-/// Each wait and each fence of the kernel, removed alone, is missed in some order: the launch faults, or D is wrong.
+/// Each wait and each fence of the kernel, removed alone, is missed in some order: the launch
+/// faults, or D is wrong.
 #[test]
 fn no_wait_or_fence_can_be_left_out() {
     // Three tiles for one thread block, and more steps along K than stages.

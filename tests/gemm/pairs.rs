@@ -15,14 +15,16 @@ use tilewright::kernels::gemm::{
 use tilewright::runtime::Device;
 
 tilewright::params! {
-    /// The number of times that each element of D was seen, with the row pitch and the batch stride.
+    /// The number of times that each element of D was seen, with the row pitch and the batch
+    /// stride.
     struct Seen => SeenAt<'b> {
         count: GlobalMut<u32>,
         strides: [i32; 2],
     }
 }
 
-/// SwiGLU of the gates in the even columns and the values in the odd ones, plus the row and twice the column.
+/// SwiGLU of the gates in the even columns and the values in the odd ones, plus the row and twice
+/// the column.
 fn swiglu<A: Real + Element<Sum = f32>, D: Number>(
     config: GemmConfig,
 ) -> Result<Gemm<A, A, D, D, FusedEpilogue<Seen>>, GemmError> {
@@ -153,7 +155,8 @@ fn elements_of_pairs_have_all_types() {
     check::<f32, f32>(&device, of(GemmConfig { stages: 2, ..tf32 }), [70, 72, 40], 0);
 }
 
-/// A tile of D has half the columns: the store needs half the shared memory, and the plan has a kernel.
+/// A tile of D has half the columns: the store needs half the shared memory, and the plan has a
+/// kernel.
 #[test]
 fn tiles_of_d_have_half_the_columns() {
     let plain = GemmConfig::sm90(Scalar::Bf16, [128, 256]);

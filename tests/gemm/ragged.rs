@@ -1,4 +1,5 @@
-//! Products of different sizes in one launch: each is that of its matrices, and nothing beside them is written.
+//! Products of different sizes in one launch: each is that of its matrices, and nothing beside them
+//! is written.
 
 use crate::support::device;
 use crate::support::ptxas;
@@ -36,7 +37,8 @@ fn configs() -> Vec<GemmConfig> {
     ]
 }
 
-/// Products with matrices of small integers, whose sums `f32` holds, with gaps between matrices and behind rows.
+/// Products with matrices of small integers, whose sums `f32` holds, with gaps between matrices and
+/// behind rows.
 struct Case {
     problem: GemmProblem,
     products: Vec<RaggedProblem>,
@@ -92,7 +94,8 @@ impl Case {
         (0..k.into()).map(of).sum()
     }
 
-    /// Compares D with `expected(product, row, column)`, and what is between the matrices with what was there.
+    /// Compares D with `expected(product, row, column)`, and what is between the matrices with what
+    /// was there.
     fn compare(&self, d: &[bf16], sums: u64, expected: impl Fn(usize, u64, u64) -> f64) {
         let mut all = vec![f64::from(UNTOUCHED); self.len_d];
         for (product, of) in self.products.iter().enumerate() {
@@ -183,14 +186,16 @@ fn products_of_random_sizes() {
 }
 
 tilewright::params! {
-    /// The number of times that each element of D was seen, and the products with their largest sizes.
+    /// The number of times that each element of D was seen, and the products with their largest
+    /// sizes.
     struct Seen => SeenAt<'b> {
         count: GlobalMut<u32>,
         sizes: [i32; 2],
     }
 }
 
-/// The epilogue of the program runs for the elements of each D alone, with the number of the product: also one of pairs of columns.
+/// The epilogue of the program runs for the elements of each D alone, with the number of the
+/// product: also one of pairs of columns.
 #[test]
 fn epilogues_see_the_elements_of_each_product() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());

@@ -29,8 +29,8 @@ fn of(reduction: Reduction) -> (f64, fn(f64, f64) -> f64) {
     }
 }
 
-/// The product of `C` and `D` of these types, of numbers that are exact in all of them, with the term `2 x - row - column` of the
-/// element `x`.
+/// The product of `C` and `D` of these types, of numbers that are exact in all of them, with the
+/// term `2 x - row - column` of the element `x`.
 fn check<A, C, D>(
     device: &Device,
     config: GemmConfig,
@@ -320,7 +320,8 @@ fn mistakes_are_named() {
     assert_eq!(error, Err(GemmError::BufferLength { operand, found: 0, needed: 1 }));
 }
 
-/// The registers of large tiles suffice, also where the terms are other functions than the elements.
+/// The registers of large tiles suffice, also where the terms are other functions than the
+/// elements.
 #[test]
 fn kernels_assemble_without_spills() {
     let Some(ptxas) = ptxas::find() else { return };

@@ -56,8 +56,8 @@ fn others() -> Vec<GemmSpace> {
     ]
 }
 
-/// The first `first` of what the tuner measures of a space for each of the problems, each once; all with
-/// `TILEWRIGHT_CASES=all`.
+/// The first `first` of what the tuner measures of a space for each of the problems, each once; all
+/// with `TILEWRIGHT_CASES=all`.
 fn candidates(space: GemmSpace, problems: &[[u32; 3]], first: usize) -> Vec<GemmConfig> {
     let mut all: Vec<GemmConfig> = Vec::new();
     for &sizes in if every() { &USUAL_SHAPES } else { problems } {
@@ -136,8 +136,8 @@ fn whole_space() -> Vec<GemmConfig> {
     all
 }
 
-/// The part of a campaign that `TILEWRIGHT_CASES` names: `i/n` is part `i` of `n`, from 1, and `all` is `1/1`. A number of
-/// cases, as for other tests, names none.
+/// The part of a campaign that `TILEWRIGHT_CASES` names: `i/n` is part `i` of `n`, from 1, and
+/// `all` is `1/1`. A number of cases, as for other tests, names none.
 fn part_of_all() -> Option<[usize; 2]> {
     let cases = std::env::var("TILEWRIGHT_CASES").ok()?;
     if cases == "all" {
@@ -154,7 +154,8 @@ fn part_of_all() -> Option<[usize; 2]> {
 struct Log(Option<Mutex<File>>);
 
 impl Log {
-    /// Opens the file of `TILEWRIGHT_DONE`, if it names one, and drops the kernels that passed before.
+    /// Opens the file of `TILEWRIGHT_DONE`, if it names one, and drops the kernels that passed
+    /// before.
     fn open(all: &mut Vec<GemmConfig>) -> Log {
         let Some(path) = std::env::var_os("TILEWRIGHT_DONE") else { return Log(None) };
         let mut file =
@@ -174,8 +175,9 @@ impl Log {
     }
 }
 
-/// No false alarm: every kernel of the tuner's spaces is right and silent with races, at a small size. A few are tried. All
-/// 13,000 take hours, so they can be split, and a run that was cut off goes on:
+/// No false alarm: every kernel of the tuner's spaces is right and silent with races, at a small
+/// size. A few are tried. All 13,000 take hours, so they can be split, and a run that was cut off
+/// goes on:
 ///
 /// ```text
 /// TILEWRIGHT_CASES=1/8 TILEWRIGHT_DONE=done.txt cargo test --release --test gemm \
@@ -242,8 +244,9 @@ fn the_assembler_has_nothing_to_say_of_the_first_candidates() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Of the problems that were held out from the fit, the first of the model's order takes at most 3 % more than the fastest that was
-/// measured, on average, and the best of its first eight is within 3 % for nine of ten.
+/// Of the problems that were held out from the fit, the first of the model's order takes at most 3
+/// % more than the fastest that was measured, on average, and the best of its first eight is within
+/// 3 % for nine of ten.
 #[test]
 fn the_model_finds_the_fast_ones() {
     let sweep: Sweep =
@@ -262,9 +265,10 @@ fn the_model_finds_the_fast_ones() {
     assert!(10 * within >= 9 * of_eight.len(), "{of_eight:?}");
 }
 
-/// The predicted times that count as calibrated are close to what was measured: of the usual products within 2 % in steady work,
-/// 10 % in bursts and 16 % in latency, and of all measured configurations, slow ones too, half are within 10 % and nine of ten within
-/// 30 %. For the others only the order is said to hold.
+/// The predicted times that count as calibrated are close to what was measured: of the usual
+/// products within 2 % in steady work, 10 % in bursts and 16 % in latency, and of all measured
+/// configurations, slow ones too, half are within 10 % and nine of ten within 30 %. For the others
+/// only the order is said to hold.
 #[test]
 fn calibrated_times_are_close_to_the_measured_ones() {
     let sweep: Sweep =

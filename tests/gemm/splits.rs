@@ -22,7 +22,8 @@ fn device_in(order: Order) -> Device {
     device::gpu().unwrap_or_else(|| Device::sim_with(Options::default().order(order)))
 }
 
-/// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches, every way to write D.
+/// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches,
+/// every way to write D.
 #[test]
 fn blocks_share_a_tile() {
     let plain =
@@ -60,7 +61,8 @@ fn numbers(device: &Device, len: usize) -> Buffer<f16> {
     device.upload(&(0..len).map(number).collect::<Vec<f16>>()).unwrap()
 }
 
-/// A function is launched again and again: its workspace is as it was, and the bits of a result do not change.
+/// A function is launched again and again: its workspace is as it was, and the bits of a result do
+/// not change.
 #[test]
 fn sums_of_parts_are_reproducible() {
     let config =
@@ -88,7 +90,8 @@ fn sums_of_parts_are_reproducible() {
     }
 }
 
-/// Launches with workspaces of their own, on two streams and in a graph, have the results of those with that of the function.
+/// Launches with workspaces of their own, on two streams and in a graph, have the results of those
+/// with that of the function.
 #[test]
 fn workspaces_are_given() {
     let config =
@@ -144,7 +147,8 @@ fn workspaces_are_given() {
     whole.launch(&problem, GemmArgs::new(&a, &a, &mut d).workspace(&mut none)).unwrap();
 }
 
-/// Stream-K with every option that a tile has: fewer tiles than thread blocks, whole waves, one tile more, batches, clusters.
+/// Stream-K with every option that a tile has: fewer tiles than thread blocks, whole waves, one
+/// tile more, batches, clusters.
 #[test]
 fn blocks_share_runs_of_steps() {
     let plain = GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
@@ -180,7 +184,8 @@ fn blocks_share_runs_of_steps() {
     }
 }
 
-/// The kernels without roles: each type and each way to copy, batches, epilogues, a last part that is not whole.
+/// The kernels without roles: each type and each way to copy, batches, epilogues, a last part that
+/// is not whole.
 #[test]
 fn blocks_without_roles_share_a_tile() {
     let epilogue = Epilogue {
@@ -224,8 +229,8 @@ fn blocks_without_roles_share_a_tile() {
     }
 }
 
-/// For any tiles, steps and thread blocks, stream-K takes each step of each tile once: the sums of integers are those of the
-/// kernel whose thread blocks share nothing.
+/// For any tiles, steps and thread blocks, stream-K takes each step of each tile once: the sums of
+/// integers are those of the kernel whose thread blocks share nothing.
 #[test]
 fn runs_cover_all_steps() {
     let plain = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F16, [64, 8]) };
@@ -346,7 +351,8 @@ fn every_split() -> Vec<GemmConfig> {
     all
 }
 
-/// No spill, no stack, no remark: two and three warp groups, clusters, epilogues, `f32`, exchanged operands, kernels without roles.
+/// No spill, no stack, no remark: two and three warp groups, clusters, epilogues, `f32`, exchanged
+/// operands, kernels without roles.
 #[test]
 fn the_assembler_has_no_remark_of_splits() {
     let Some(ptxas) = ptxas::find() else { return };
@@ -384,8 +390,8 @@ fn the_assembler_has_no_remark_of_splits() {
     }
 }
 
-/// The planner splits K where there are few tiles, and says what the sums take. Stream-K has fewer products on the busiest SM,
-/// and takes longer.
+/// The planner splits K where there are few tiles, and says what the sums take. Stream-K has fewer
+/// products on the busiest SM, and takes longer.
 #[test]
 fn plans_have_splits() {
     let problem = GemmProblem::new(1792, 2560, 8192);

@@ -1,4 +1,5 @@
-//! Tiles of every width: exchanged operands, three consumer groups, clusters, unaligned pitches and operands.
+//! Tiles of every width: exchanged operands, three consumer groups, clusters, unaligned pitches and
+//! operands.
 
 use crate::support::slow::sample;
 use crate::support::{device, gemm_case, ptxas};
@@ -24,7 +25,8 @@ pub(crate) fn swapped(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
     GemmConfig { registers: config.usual_registers(), ..config }
 }
 
-/// One to three groups of 64 columns, and two of 128, by rows that are multiples of 8 in odd and even number.
+/// One to three groups of 64 columns, and two of 128, by rows that are multiples of 8 in odd and
+/// even number.
 #[test]
 fn operands_are_exchanged() {
     let device = device();
@@ -131,8 +133,9 @@ pub(crate) fn direct(config: GemmConfig) -> GemmConfig {
     GemmConfig { store: StoreMethod::Direct, ..config }.with_max_stages(2)
 }
 
-/// Threads store rows of D that start anywhere, in vectors and by single elements, and nothing beside them: every schedule,
-/// both orders of the operands, one to three groups, low tiles, odd and even numbers of 16-byte units in a row, splits.
+/// Threads store rows of D that start anywhere, in vectors and by single elements, and nothing
+/// beside them: every schedule, both orders of the operands, one to three groups, low tiles, odd
+/// and even numbers of 16-byte units in a row, splits.
 #[test]
 fn rows_of_d_start_anywhere() {
     let device = device();
@@ -185,7 +188,8 @@ fn odd_columns_are_stored_without_a_copy() {
     assert_eq!(gemm.tensor_maps(&GemmProblem::new(64, 63, 64)), Ok(None));
 }
 
-/// Rows of odd lengths are copied to a workspace, or fetched by threads: both operands and each, batches, epilogues.
+/// Rows of odd lengths are copied to a workspace, or fetched by threads: both operands and each,
+/// batches, epilogues.
 #[test]
 fn unaligned_operands_are_copied() {
     operands_of_any_pitch(LoadMethod::Repack);
@@ -196,7 +200,8 @@ fn unaligned_operands_are_fetched_by_threads() {
     operands_of_any_pitch(LoadMethod::Threads);
     let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
     let threads = GemmConfig { load: LoadMethod::Threads, ..base };
-    // Thread blocks that share tiles, tiles of two swizzle rows, bytes; as many stages as groups that fetch, two and three.
+    // Thread blocks that share tiles, tiles of two swizzle rows, bytes; as many stages as groups
+    // that fetch, two and three.
     let split = GemmConfig { splits: Splits::SplitK(3), tile: [64, 24, 128], ..threads };
     let swap = GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::SplitK(2), ..threads };
     for config in [
@@ -332,7 +337,8 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
     }
 }
 
-/// Rows of D that end within 16 bytes: nothing behind them is written, by the planned kernel and by one whose threads store.
+/// Rows of D that end within 16 bytes: nothing behind them is written, by the planned kernel and by
+/// one whose threads store.
 #[test]
 fn nothing_is_written_behind_a_row() {
     const PITCH: usize = 80;

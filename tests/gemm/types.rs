@@ -39,7 +39,8 @@ near! {
     f8e5m2: |x: f32| f8e5m2::from_f32(x.clamp(-57344.0, 57344.0));
 }
 
-/// Compares D with the sums that the host computes. Elements of A and B are whole numbers up to 3, those of `u8` not below 0.
+/// Compares D with the sums that the host computes. Elements of A and B are whole numbers up to 3,
+/// those of `u8` not below 0.
 fn check<A: Near, B: Near, C: Near + Number, D: Near + Converted>(
     device: &Device,
     config: GemmConfig,

@@ -1,4 +1,5 @@
-//! Measured figures of the book and the README: each stands in the section of the evidence that the text names.
+//! Measured figures of the book and the README: each stands in the section of the evidence that the
+//! text names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +34,9 @@ fn sections(evidence: &str) -> BTreeMap<&str, BTreeSet<&str>> {
         .collect()
 }
 
-/// The figures of a paragraph: in each sentence with a unit, the numbers in front of it; and every number with a decimal
-/// point if the paragraph names the evidence. Of a table, the first numbers of the columns with measured figures.
+/// The figures of a paragraph: in each sentence with a unit, the numbers in front of it; and every
+/// number with a decimal point if the paragraph names the evidence. Of a table, the first numbers
+/// of the columns with measured figures.
 fn figures(paragraph: &str, names_evidence: bool) -> Vec<&str> {
     if paragraph.starts_with('|') {
         let mut rows = paragraph.lines().map(|row| row.split('|').map(str::trim));
@@ -74,7 +76,8 @@ fn paragraphs(text: &str) -> Vec<&str> {
     prose.flat_map(|prose| prose.split("\n\n")).map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns the figures that are not in a section that their paragraph names. The paragraph after a table names its section.
+/// Returns the figures that are not in a section that their paragraph names. The paragraph after a
+/// table names its section.
 fn unproven(text: &str, evidence: &str) -> (usize, Vec<String>) {
     let (sections, paragraphs) = (sections(evidence), paragraphs(text));
     let (mut count, mut found) = (0, Vec::new());

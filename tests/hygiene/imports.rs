@@ -1,4 +1,5 @@
-//! Imports between the files of `src`: circles within a folder, and the order of the simulator's wings.
+//! Imports between the files of `src`: circles within a folder, and the order of the simulator's
+//! wings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +37,8 @@ fn expand(tree: &str, prefix: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// The paths that the code of a file names: those of `use`, and others that start with `crate` or `super`.
-/// A `pub use` names a part of the interface and imports nothing.
+/// The paths that the code of a file names: those of `use`, and others that start with `crate` or
+/// `super`. A `pub use` names a part of the interface and imports nothing.
 struct Paths {
     used: Vec<String>,
     exported: Vec<String>,

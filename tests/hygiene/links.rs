@@ -1,4 +1,5 @@
-//! Checks the links of the documents: relative targets exist, their anchors are headings, and paths in prose are files.
+//! Checks the links of the documents: relative targets exist, their anchors are headings, and paths
+//! in prose are files.
 
 use super::{files, read, root, short};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ fn broken(path: &Path, text: &str, target: &str) -> Option<String> {
     (!is_found).then(|| format!("`{target}`: no heading has this anchor"))
 }
 
-/// The paths of the repository that a line names in backticks; patterns, commands and examples are none.
+/// The paths of the repository that a line names in backticks; patterns, commands and examples are
+/// none.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|span| {
         let is_plain = |c: char| c.is_alphanumeric() || "._-/".contains(c);

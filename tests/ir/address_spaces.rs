@@ -129,7 +129,8 @@ fn vectors_go_through_local_memory() {
     vectors_of::<i32, 2>();
 }
 
-/// One loop accesses global, shared, local and constant memory, by which pointer the device decides.
+/// One loop accesses global, shared, local and constant memory, by which pointer the device
+/// decides.
 #[test]
 fn one_generic_pointer_accesses_every_space() {
     threads::check_grid::<i32>(
@@ -231,7 +232,8 @@ fn generic_pointers_to_and_from_every_space() {
     }
 }
 
-/// Sums of `f32` by a generic pointer have subnormal numbers in shared memory, and not in global memory.
+/// Sums of `f32` by a generic pointer have subnormal numbers in shared memory, and not in global
+/// memory.
 #[test]
 fn generic_sums_are_those_of_the_memory() {
     let tiny = f32::from_bits(3);

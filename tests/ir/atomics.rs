@@ -1,4 +1,5 @@
-//! Atomic operations, and loads and stores with an order, on every device, against the same on the host.
+//! Atomic operations, and loads and stores with an order, on every device, against the same on the
+//! host.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -20,8 +21,9 @@ const BLOCKS: u32 = 40;
 const THREADS: u32 = 96;
 const ALL: i64 = (BLOCKS * THREADS) as i64;
 
-/// Runs `body` in many blocks on one cell of `T`, once by `atom` in global memory, and checks what the cell
-/// holds at the end. The order of the threads is not known, so the result must not depend on it.
+/// Runs `body` in many blocks on one cell of `T`, once by `atom` in global memory, and checks what
+/// the cell holds at the end. The order of the threads is not known, so the result must not depend
+/// on it.
 #[track_caller]
 fn check_cell<T: Element>(
     first: T,
@@ -416,7 +418,8 @@ fn lines_that_are_discarded() {
     }
 }
 
-/// The text names order, scope and hints as the PTX ISA has them, with the lowest version that has them.
+/// The text names order, scope and hints as the PTX ISA has them, with the lowest version that has
+/// them.
 #[test]
 fn text_and_version_of_accesses() {
     let check = |target: Target, access: LoadAccess, text: &str, version: &str| {
@@ -442,8 +445,8 @@ fn text_and_version_of_accesses() {
     check(Target::SM_80, first, "ld.relaxed.gpu.global.L2::cache_hint.f32 ", "7.4");
 }
 
-/// Runs `body` with 64 threads in one block on a buffer of `N` elements, for the targets from `first` on, and
-/// compares all of it.
+/// Runs `body` with 64 threads in one block on a buffer of `N` elements, for the targets from
+/// `first` on, and compares all of it.
 #[track_caller]
 fn check_buffer<T: Element, const N: usize>(
     first: Target,
@@ -485,8 +488,8 @@ fn halves<T: Element>(numbers: [f64; 8]) -> [T; 8] {
     })
 }
 
-/// Halves, one by one and in vectors of every length: sums of whole numbers, which are exact in any order, and of
-/// subnormal numbers; smaller and larger ones.
+/// Halves, one by one and in vectors of every length: sums of whole numbers, which are exact in any
+/// order, and of subnormal numbers; smaller and larger ones.
 fn halves_of<T>(first: Target, tiny: u64)
 where
     T: AtomicHalf<2> + AtomicHalf<4> + AtomicHalf<8> + AtomicCas + Float,

@@ -31,7 +31,8 @@ fn number<'b>(base: u32, i: Val<'b, i32>) -> Val<'b, u32> {
     (i & 1).cvt::<u32>() + base
 }
 
-/// One warp fills a buffer of two stages, another one empties it: what the one waits for, the other one tells.
+/// One warp fills a buffer of two stages, another one empties it: what the one waits for, the other
+/// one tells.
 #[test]
 fn a_ring_between_two_warps() {
     const STEPS: i32 = 9;
@@ -170,7 +171,8 @@ fn fences_of_proxies() {
     );
 }
 
-/// Whole warps agree on a comparison of the thread index with a multiple of 32, so they may meet behind it.
+/// Whole warps agree on a comparison of the thread index with a multiple of 32, so they may meet
+/// behind it.
 #[test]
 fn barriers_behind_comparisons_of_the_thread_index() {
     let grid = Grid::new([1, 1, 1], [96, 1, 1]);
@@ -218,7 +220,8 @@ fn barriers_that_never_open_are_a_fault() {
     );
 }
 
-/// The first block of a cluster copies bytes to all of them, which then pass them on to the next one.
+/// The first block of a cluster copies bytes to all of them, which then pass them on to the next
+/// one.
 #[test]
 fn bulk_copies_between_blocks() {
     const BLOCKS: u32 = 4;

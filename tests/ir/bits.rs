@@ -56,7 +56,8 @@ fn closures_are_the_functions_of_the_bits() {
     }
 }
 
-/// Each pair of integers, in each place of a word and whatever is in the others, has exactly its values.
+/// Each pair of integers, in each place of a word and whatever is in the others, has exactly its
+/// values.
 #[test]
 fn integers_of_4_bits_are_unpacked_exactly() {
     fn check<T: FromInt4>(value: fn(f32) -> T)

@@ -65,6 +65,38 @@ fn value_of_another_build() {
     .expect("the outer kernel is not at fault");
 }
 
+/// Operators take no `Body`, so they could add to a kernel whose closure waits for another build.
+#[test]
+fn operation_of_an_outer_kernel() {
+    check::<(GlobalMut<f32>, f32)>(
+        |k, (y, x)| {
+            let inner = Kernel::<(GlobalMut<f32>,)>::build("inner", Target::SM_80, |k, (z,)| {
+                let _ = x + x;
+                z.store(k, 0, 1.0);
+            });
+            assert!(inner.is_ok());
+            y.store(k, 0, x + 1.0);
+        },
+        expect![[r#"
+            kernel `wrong` has 1 error:
+              FILE:LINE: `add` belongs to an outer kernel, but the closure of another kernel runs: add it before or after that kernel is built"#]],
+    );
+}
+
+/// A closure that panics ends its build, so the outer kernel can go on.
+#[test]
+fn outer_kernel_after_a_panic() {
+    let kernel = Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |k, (y,)| {
+        let nothing: Vec<()> = Vec::new();
+        let inner = std::panic::catch_unwind(|| {
+            Kernel::<()>::build("inner", Target::SM_80, |_, ()| nothing[0])
+        });
+        assert!(inner.is_err());
+        y.store(k, 0, 1.0);
+    });
+    assert!(kernel.is_ok());
+}
+
 #[test]
 fn operation_after_the_end_of_a_body() {
     check::<(GlobalMut<f32>, i32)>(

@@ -86,7 +86,6 @@ fn control_flow_infers() {
     println!("{}", kernel.unwrap());
 }
 
-#[cfg(feature = "sim")]
 fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f32> {
     if depth == 0 {
         return x;
@@ -96,7 +95,6 @@ fn helper<'b>(k: &mut Body<'b, '_>, x: Val<'b, f32>, depth: usize) -> Val<'b, f3
 }
 
 /// A function that calls itself while the kernel is built computes what it computes on the host.
-#[cfg(feature = "sim")]
 #[test]
 fn functions_compose() {
     use tilewright::runtime::{Device, Grid};
@@ -120,7 +118,8 @@ fn functions_compose() {
     }
 }
 
-/// Everything in this is from this file: it calls functions of the crate that make operations inside of closures.
+/// Everything in this is from this file: it calls functions of the crate that make operations
+/// inside of closures.
 fn lines<'b>(
     k: &mut Body<'b, 'b>,
     x: Val<'b, Global<f32>>,
@@ -150,7 +149,8 @@ fn lines<'b>(
     });
 }
 
-/// Operations that the crate builds inside of closures have the line of the caller, as those outside have.
+/// Operations that the crate builds inside of closures have the line of the caller, as those
+/// outside have.
 #[test]
 fn functions_of_the_crate_have_the_lines_of_their_callers() {
     type Params = (Global<f32>, GlobalMut<f32>, i32);
@@ -163,7 +163,8 @@ fn functions_of_the_crate_have_the_lines_of_their_callers() {
     let kernel = build(options.clone().min_blocks_per_sm(1)).unwrap();
     let others = kernel.ir().locations.iter().filter(|(_, place)| place.file != file!());
     assert_eq!(others.map(|(_, place)| place.to_string()).collect::<Vec<_>>(), [""; 0]);
-    // Registers are moved where the launch bounds do not say how many there are: an error inside of `warp_roles`.
+    // Registers are moved where the launch bounds do not say how many there are: an error inside of
+    // `warp_roles`.
     let errors = build(options).map(|_| ()).unwrap_err();
     let files: Vec<&str> = errors.iter().map(|error| error.location.file).collect();
     assert_eq!(files, [file!()], "{errors}");

@@ -100,7 +100,8 @@ fn reduce_and_scan_in_the_order_of_the_threads() {
     }
 }
 
-/// A scan with the aggregate gives what the scan gives, and what the reduction gives; `init` is not in the aggregate.
+/// A scan with the aggregate gives what the scan gives, and what the reduction gives; `init` is not
+/// in the aggregate.
 #[test]
 fn scans_give_the_aggregate_of_the_group() {
     type Params = (Global<u64>, GlobalMut<u64>);
@@ -153,7 +154,8 @@ fn scans_give_the_aggregate_of_the_group() {
     }
 }
 
-/// Scans of chunks carry the aggregate through a loop, without a barrier of their own and without a race.
+/// Scans of chunks carry the aggregate through a loop, without a barrier of their own and without a
+/// race.
 #[test]
 fn scans_of_chunks_carry_the_aggregate() {
     let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("chunks", Target::SM_80, |k, (x, n)| {
@@ -300,7 +302,8 @@ fn reduce_names_the_lines_of_its_caller() {
     assert_eq!(error.fault().unwrap().location.line, body);
 }
 
-/// Under a branch that is not the same for all threads the verifier refuses it, with the line of the call.
+/// Under a branch that is not the same for all threads the verifier refuses it, with the line of
+/// the call.
 #[test]
 fn reduce_under_a_divergent_branch_is_refused() {
     let build = |group| {
@@ -406,8 +409,8 @@ fn reduce_knows_the_block_of_the_kernel() {
     }
 }
 
-/// Several reductions after each other, of different sizes, in branches and in loops: the memory that they share
-/// is not written before all threads have read it, in any order of the warps.
+/// Several reductions after each other, of different sizes, in branches and in loops: the memory
+/// that they share is not written before all threads have read it, in any order of the warps.
 #[test]
 fn reductions_share_their_memory() {
     for fixed in [false, true] {
@@ -470,7 +473,8 @@ fn reductions_share_their_memory() {
     }
 }
 
-/// Counts shuffles, `redux`, barriers and shared bytes of a kernel with `calls` sums over a block of `threads`.
+/// Counts shuffles, `redux`, barriers and shared bytes of a kernel with `calls` sums over a block
+/// of `threads`.
 fn cost(threads: u32, calls: usize, group: Group, of_ints: bool) -> [usize; 4] {
     let options = KernelOptions::default().block([threads, 1, 1]);
     type Params = (GlobalMut<f32>, GlobalMut<i32>);
@@ -512,7 +516,8 @@ fn sums_take_few_instructions() {
     assert_eq!(cost(256, 2, Group::Block, true), [0, 2, 2, 64]);
 }
 
-/// The lines of PTX of a kernel with the sum of a block, less those of the same kernel without the sum.
+/// The lines of PTX of a kernel with the sum of a block, less those of the same kernel without the
+/// sum.
 fn lines_of_a_sum(options: KernelOptions) -> usize {
     type Params = (GlobalMut<f32>,);
     let lines = |is_summed: bool| {
@@ -531,7 +536,8 @@ fn lines_of_a_sum(options: KernelOptions) -> usize {
     lines(true) - lines(false)
 }
 
-/// A sum of a block whose size the launch gives takes a shuffle, an addition and a choice for each of 10 steps.
+/// A sum of a block whose size the launch gives takes a shuffle, an addition and a choice for each
+/// of 10 steps.
 #[test]
 fn sums_of_any_block_take_three_instructions_a_step() {
     let lines = lines_of_a_sum(KernelOptions::default());
@@ -560,8 +566,8 @@ fn argmax_ignores_nan() {
     }
 }
 
-/// The result of a reduction is the same in all its threads, and the verifier knows it: what they do together
-/// may depend on it.
+/// The result of a reduction is the same in all its threads, and the verifier knows it: what they
+/// do together may depend on it.
 #[test]
 fn branches_on_a_reduction_are_taken_together() {
     for threads in [None, Some(5), Some(32), Some(200), Some(256), Some(1024)] {

@@ -10,7 +10,8 @@ use tilewright::ir::{
 };
 use tilewright::runtime::{Device, Grid};
 
-/// Runs `body` with one block of `threads` threads and checks that thread `i` computes `expected(i)`.
+/// Runs `body` with one block of `threads` threads and checks that thread `i` computes
+/// `expected(i)`.
 #[track_caller]
 fn check_block<T: Element>(
     threads: [u32; 3],
@@ -588,7 +589,8 @@ fn vectors_of_any_length_are_carried_and_returned() {
         check(
             |k, i| {
                 let zeros = vec![0; len as usize];
-                // Element j of `sums` is the sum of i + j over the iterations. `count` comes after it.
+                // Element j of `sums` is the sum of i + j over the iterations. `count` comes after
+                // it.
                 let start = (zeros.clone(), 0);
                 let (sums, count) =
                     k.for_(range(0, i), start, |_, _, (sums, count): (Vec<_>, _)| {
@@ -914,7 +916,8 @@ fn full_unrolling_leaves_no_loop() {
     }
 }
 
-/// Host scalars as initial values, yields, both sides of operators, compares, bounds, stores and arguments.
+/// Host scalars as initial values, yields, both sides of operators, compares, bounds, stores and
+/// arguments.
 #[test]
 fn literals_stand_for_values() {
     check(

@@ -21,7 +21,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The failures of the launches, which the simulator returns at once and a GPU when it is waited for.
+/// The failures of the launches, which the simulator returns at once and a GPU when it is waited
+/// for.
 fn failures(device: &Device, launched: Result<(), RuntimeError>) -> AssertFailures {
     match launched.and_then(|()| device.synchronize()) {
         Err(RuntimeError::AssertFailed(failures)) => *failures,
@@ -179,7 +180,8 @@ fn assert_failures_are_returned_once() {
             let second = failures(&device, Ok(()));
             assert_eq!((second.kernel.as_str(), second.total), ("two", 2));
             assert_eq!(x.to_vec().unwrap(), [9]);
-            // A call of another thread does not get the failures of this one, except that it waits for all.
+            // A call of another thread does not get the failures of this one, except that it waits
+            // for all.
             g.launch(grid, (&mut x, 11)).unwrap();
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| device.upload(&[1]).map(|_| ()));
@@ -280,8 +282,8 @@ fn assert_can_be_removed_without_a_trace() {
     assert!(!removed.ir().reached_ops().iter().any(|op| is_assert(&removed.ir().ops[*op].op)));
 }
 
-/// Every type in every style that it can be written in, as values that are known and not known when the
-/// kernel is built, with the lines that C prints. The argument is -5.
+/// Every type in every style that it can be written in, as values that are known and not known when
+/// the kernel is built, with the lines that C prints. The argument is -5.
 fn prints(target: Target) -> Kernel<(i32,)> {
     Kernel::<(i32,)>::build("prints", target, |k, (v,)| {
         let (x, y) = (v.cvt::<f32>(), v.cvt::<f64>());

@@ -1,13 +1,14 @@
-//! Kernels as files: `tests/filetests/<directory>/*.kir`. What is done with a file depends on its directory
-//! (see `MODES`); `docs/text-form.md` says how files are written.
+//! Kernels as files: `tests/filetests/<directory>/*.kir`. What is done with a file depends on its
+//! directory (see `MODES`); `docs/text-form.md` says how files are written.
 //!
-//! Errors are marked on the line at fault: `; error: Variant` or `; error: Variant: part of the message`, and
-//! faults of the simulator the same way with `; fault:`; one line may have several marks. Every error must be
-//! marked, and every mark must be met. An error without a line counts for the line of its kernel. Where a
-//! directory has an output, it is compared with the file of the same name and the extension `.out`.
+//! Errors are marked on the line at fault: `; error: Variant` or
+//! `; error: Variant: part of the message`, and faults of the simulator the same way with
+//! `; fault:`; one line may have several marks. Every error must be marked, and every mark must be
+//! met. An error without a line counts for the line of its kernel. Where a directory has an output,
+//! it is compared with the file of the same name and the extension `.out`.
 //!
-//! `TILEWRIGHT_BLESS=1 cargo test --test ir filetests::` writes marks and outputs as they are; look at the
-//! difference before you commit it.
+//! `TILEWRIGHT_BLESS=1 cargo test --test ir filetests::` writes marks and outputs as they are; look
+//! at the difference before you commit it.
 
 use std::fmt::Debug;
 use std::fs;
@@ -34,8 +35,8 @@ const MODES: [(&str, Mode); 6] = [
     ("print", print),
     // Runs each kernel as the lines `; run:` above it say: the marks are variants of `FaultCause`.
     ("sim", sim),
-    // Carries out what each kernel asks for; the output is the kernels after it. Lines `; run:` are run
-    // before and after.
+    // Carries out what each kernel asks for; the output is the kernels after it. Lines `; run:` are
+    // run before and after.
     ("passes", passes),
     // Writes each kernel as PTX, which is the output, and assembles it.
     ("ptx", ptx),
@@ -133,7 +134,8 @@ fn verify(text: &str) -> Outcome {
     outcome
 }
 
-/// Runs a kernel as the lines above it say. A kernel that is written differently has to give the same.
+/// Runs a kernel as the lines above it say. A kernel that is written differently has to give the
+/// same.
 fn run(verified: &Verified<'_>, ir: &KernelIr, outcome: &mut Outcome) {
     let mut runs = 0;
     for (number, line) in &verified.above {
@@ -354,7 +356,7 @@ fn entries(path: &Path) -> Vec<PathBuf> {
 #[test]
 fn filetests() {
     let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     let mut failures = Vec::new();
     for directory in entries(&root) {
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();

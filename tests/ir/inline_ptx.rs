@@ -10,7 +10,8 @@ use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim::FaultCause;
 
-/// Prints, parses and assembles what `build` makes for each target, and returns the one for the device.
+/// Prints, parses and assembles what `build` makes for each target, and returns the one for the
+/// device.
 fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
     let kernel = build(device.target());
     text::check_round_trip(kernel.ir());
@@ -109,8 +110,8 @@ fn ptx_of_narrow_types_and_predicates() {
     }
 }
 
-/// Memory, special registers and effects: on a GPU as the text says, on the simulator a fault with the text
-/// and the line.
+/// Memory, special registers and effects: on a GPU as the text says, on the simulator a fault with
+/// the text and the line.
 #[test]
 fn ptx_without_a_simulation_is_a_fault_there() {
     let line = line!() + 5;

@@ -1,4 +1,5 @@
-//! Functions of real numbers are within their documented bounds of the exact value, and have its special values.
+//! Functions of real numbers are within their documented bounds of the exact value, and have its
+//! special values.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -30,7 +31,8 @@ fn erf(x: f64) -> f64 {
     sum * 2.0 / PI.sqrt()
 }
 
-/// The complement of the error function: the series loses no digits below 2, the fraction none above.
+/// The complement of the error function: the series loses no digits below 2, the fraction none
+/// above.
 fn erfc(x: f64) -> f64 {
     match x {
         2.0.. => {
@@ -55,7 +57,8 @@ fn gelu_tanh(x: f64) -> f64 {
     if x == f64::NEG_INFINITY { -0.0 } else { x * sigmoid(2.0 * inner) }
 }
 
-/// Numbers of all magnitudes and both signs, and all special ones; every 40009th bit pattern is a sample.
+/// Numbers of all magnitudes and both signs, and all special ones; every 40009th bit pattern is a
+/// sample.
 fn samples() -> Vec<f32> {
     let special =
         [0.0, 1.0, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE, f32::MAX, 1e-45, 88.72284, 103.97];
@@ -163,7 +166,8 @@ fn precise_functions_are_within_their_bounds() {
     assert!(beyond.is_empty(), "{beyond:#?}");
 }
 
-/// Pairs of special numbers, of numbers of all magnitudes, and of numbers that are close to each other.
+/// Pairs of special numbers, of numbers of all magnitudes, and of numbers that are close to each
+/// other.
 fn pairs() -> Vec<(f32, f32, bool)> {
     let ends =
         [0.0, 1.0, 0.5, 2.5, 3.0, f32::INFINITY, f32::NAN, f32::MAX, 1e-45, f32::MIN_POSITIVE];

@@ -1,4 +1,5 @@
-//! Allocations of shared memory whose live ranges do not overlap share memory, and kernels compute the same.
+//! Allocations of shared memory whose live ranges do not overlap share memory, and kernels compute
+//! the same.
 
 use crate::support::{device, rng::Rng, text};
 

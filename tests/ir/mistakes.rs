@@ -1,7 +1,7 @@
 //! Checks the messages for a newcomer's mistakes.
 //!
-//! Each message names the Rust line or the argument, and the cure. Messages of rustc are in `tests/ui/` and
-//! `tests/launch_ui/`.
+//! Each message names the Rust line or the argument, and the cure. Messages of rustc are in
+//! `tests/ui/` and `tests/launch_ui/`.
 
 use crate::support::places;
 
@@ -44,7 +44,8 @@ fn check_text(body: &str, expected: Expect) {
     check(&Kernel::verify(ir).map(|_| ()).expect_err("it is wrong").to_string(), expected);
 }
 
-/// Runs a kernel on the simulator that must fail, with four elements in `x` and in `y`, and the number `n`.
+/// Runs a kernel on the simulator that must fail, with four elements in `x` and in `y`, and the
+/// number `n`.
 #[track_caller]
 fn check_run(
     threads: u32,

@@ -1,4 +1,5 @@
-//! Parameters of kernels: scalars, pointers, structs, tuples, arrays, layouts with symbols, on every device.
+//! Parameters of kernels: scalars, pointers, structs, tuples, arrays, layouts with symbols, on
+//! every device.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -114,7 +115,8 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    /// Adds up `n` elements of the matrix, from `first` on: a helper with one lifetime and control flow.
+    /// Adds up `n` elements of the matrix, from `first` on: a helper with one lifetime and control
+    /// flow.
     fn sum(self, k: &mut Body<'b, '_>, first: Val<'b, i32>, n: Val<'b, i32>) -> Val<'b, f32> {
         k.for_(range(0, n), self.plus, |k, i, sum| {
             k.if_with(self.forms.nested.1.0, sum, |k| sum + self.get(k, first + i))
@@ -356,7 +358,8 @@ fn params_have_the_lengths_that_the_kernel_requires() {
     }
 }
 
-/// Parameters give the symbols of a layout, also from a field of a struct; a symbol without a value is an error.
+/// Parameters give the symbols of a layout, also from a field of a struct; a symbol without a value
+/// is an error.
 #[test]
 fn params_have_lengths_from_symbols() {
     let (m, n) = (Int::symbol("m"), Int::symbol("n"));

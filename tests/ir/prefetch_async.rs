@@ -1,4 +1,5 @@
-//! Loops that copy to shared memory asynchronously, some iterations ahead: the same as the plain loop.
+//! Loops that copy to shared memory asynchronously, some iterations ahead: the same as the plain
+//! loop.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -17,8 +18,8 @@ type Params = (Global<u32>, Global<u16>, GlobalMut<u32>, i32);
 /// Threads of the block, and elements of `x` for an iteration; of `w` there are 8 for each thread.
 const THREADS: u32 = 64;
 
-/// In each iteration every thread copies a word and 16 bytes, and uses copies of other threads. In every third
-/// iteration 8 of the 16 bytes are zero-filled.
+/// In each iteration every thread copies a word and 16 bytes, and uses copies of other threads. In
+/// every third iteration 8 of the 16 bytes are zero-filled.
 fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     Kernel::<Params>::build_with(options, "ahead", target, |k, (x, w, y, n)| {
@@ -105,7 +106,8 @@ fn asynchronous_copies_ahead_change_nothing() {
     }
 }
 
-/// Three copies of each kind before the loop and one in it; waits for all groups but two in it, for all behind it.
+/// Three copies of each kind before the loop and one in it; waits for all groups but two in it, for
+/// all behind it.
 #[test]
 fn the_prologue_has_as_many_copies_as_stages() {
     let plain = kernel(Target::SM_80, 0, Some(9));
@@ -238,7 +240,8 @@ fn ring(form: RingForm, stages: u32) -> Result<Kernel<RingParams>, tilewright::i
     })
 }
 
-/// A ring that the kernel goes around by itself gives the result of the plain loop, and no further shared memory.
+/// A ring that the kernel goes around by itself gives the result of the plain loop, and no further
+/// shared memory.
 #[test]
 fn rings_of_the_kernel_are_filled_ahead() {
     let mut devices: Vec<Device> = [Order::RoundRobin, Order::Random { seed: 3 }]

@@ -1,9 +1,10 @@
 //! Loops that start bulk and tensor copies some iterations ahead give the result of the plain loop.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
-//! `TILEWRIGHT_RANDOM_BULK_LOOPS=10000 cargo test --release --test ir prefetch_bulk::bulk_copies_ahead` is the long run, on
-//! all cores; `TILEWRIGHT_RANDOM_BULK_LOOPS_SEED` starts elsewhere. The driver compiles one kernel after the other; with
-//! `TILEWRIGHT_PTXAS` each core has a `ptxas` of its own.
+//! For the long run, on all cores, set `TILEWRIGHT_RANDOM_BULK_LOOPS=10000` and call
+//! `cargo test --release --test ir prefetch_bulk::bulk_copies_ahead`;
+//! `TILEWRIGHT_RANDOM_BULK_LOOPS_SEED` starts elsewhere. The driver compiles one kernel after the
+//! other; with `TILEWRIGHT_PTXAS` each core has a `ptxas` of its own.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -207,7 +208,6 @@ impl Form {
         let args = vec![Arg::from(&x), Arg::from(&map), Arg::from(&mut y), Arg::from(n)];
         let options = LoadOptions::default().ptxas(PTXAS.as_ref());
         // No kernel comes twice.
-        #[cfg(feature = "cuda-any-version")]
         let options = options.cache(None);
         let ran = device.load_with(options, &kernel).unwrap().launch(grid, args);
         ran.map_err(|error| error.to_string())?;
@@ -228,7 +228,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
 }
 
-/// Random loops: the plain one and the pipelined one on the simulator, the pipelined one on a GPU, and the host agree.
+/// Random loops: the plain one and the pipelined one on the simulator, the pipelined one on a GPU,
+/// and the host agree.
 #[test]
 fn bulk_copies_ahead_change_nothing() {
     let count = number("TILEWRIGHT_RANDOM_BULK_LOOPS", 60);
@@ -274,7 +275,8 @@ fn check_loop(number: u64, seed: u64, gpu: Option<&Device>) {
     let expected = form.expected(n);
     let order = Options::default().order(Order::Random { seed: number });
     let sim = Device::sim_with(order);
-    // The driver compiles each kernel, which takes longer than all the rest: the plain one runs there now and then.
+    // The driver compiles each kernel, which takes longer than all the rest: the plain one runs
+    // there now and then.
     let rare = gpu.filter(|_| number.is_multiple_of(16));
     let runs = [(Some(&sim), &plain), (Some(&sim), &ahead), (gpu, &ahead), (rare, &plain)];
     for (device, kernel) in runs {
@@ -304,7 +306,8 @@ fn simple() -> Form {
     }
 }
 
-/// Three fills before the loop and one in it; four stages of each tile and of the mbarrier, all made.
+/// Three fills before the loop and one in it; four stages of each tile and of the mbarrier, all
+/// made.
 #[test]
 fn the_prologue_has_as_many_fills_as_stages() {
     let [plain, ahead] = [0, 3].map(|stages| simple().build(stages).unwrap());
@@ -341,7 +344,8 @@ fn no_wait_or_barrier_of_the_pipeline_can_be_left_out() {
         op.starts_with("mbarrier_wait_parity") || op == "barrier"
     };
     let places: Vec<usize> = (0..lines.len()).filter(|at| is_wait(lines[*at])).collect();
-    // The barrier before the loop, both of the main loop, both of the drain, and one for a loop that is entered again.
+    // The barrier before the loop, both of the main loop, both of the drain, and one for a loop
+    // that is entered again.
     assert_eq!(places.len(), 6, "{printed}");
     // The drain fills nothing, so its barrier is not missed.
     for at in [places[0], places[1], places[2], places[4]] {

@@ -1,6 +1,8 @@
-//! Kernels that are split into functions and closures: the signatures under which they compile, and what they compute.
+//! Kernels that are split into functions and closures: the signatures under which they compile, and
+//! what they compute.
 //!
-//! `book/src/23-splitting.md` has the patterns, each compiled and run as a test of the documentation.
+//! `book/src/23-splitting.md` has the patterns, each compiled and run as a test of the
+//! documentation.
 
 use std::error::Error;
 
@@ -130,7 +132,8 @@ fn closures_that_return_values_nest() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A rescoped body can be kept while an inner one is open. What it makes belongs to the inner one; the build says so.
+/// A rescoped body can be kept while an inner one is open. What it makes belongs to the inner one;
+/// the build says so.
 #[test]
 fn a_value_that_a_rescoped_body_lets_out_is_an_error_of_the_build() {
     let built = Kernel::<Params>::build("k", Target::SM_80, |k, (x, y, n)| {
@@ -145,7 +148,8 @@ fn a_value_that_a_rescoped_body_lets_out_is_an_error_of_the_build() {
     assert!(errors.iter().any(|error| outside(&error.kind)), "{errors}");
 }
 
-/// States that the type can stand for one of a shorter lifetime: a struct of it then needs no `where 'b: 'c`.
+/// States that the type can stand for one of a shorter lifetime: a struct of it then needs no
+/// `where 'b: 'c`.
 macro_rules! shortens {
     ($($test:ident: $Type:ident $(<$T:ty>)?;)*) => {$(
         fn $test<'long: 'short, 'short>(value: $Type<'long $(, $T)?>) -> $Type<'short $(, $T)?> {

@@ -1,4 +1,5 @@
-//! `parse(print(k)) == k`: for the kernels of the builder, for random ones, and for every text that parses.
+//! `parse(print(k)) == k`: for the kernels of the builder, for random ones, and for every text that
+//! parses.
 //!
 //! `PROPTEST_CASES=10000 cargo test --release --test ir text_roundtrip::` is the long run.
 
@@ -77,7 +78,8 @@ proptest! {
         prop_assert!(ir == live && live != other);
     }
 
-    /// No text makes parser, printer or verifier panic, and what parses is read back from its print.
+    /// No text makes parser, printer or verifier panic, and what parses is read back from its
+    /// print.
     #[test]
     fn damaged_texts(
         choices in choices(),
@@ -108,8 +110,8 @@ proptest! {
     }
 }
 
-/// Every value of every attribute of the operations of tensor cores, barriers in memory, copies and clusters, also
-/// on types that have no such operation.
+/// Every value of every attribute of the operations of tensor cores, barriers in memory, copies and
+/// clusters, also on types that have no such operation.
 #[test]
 fn every_cell_of_tensor_cores_and_copies() {
     let mut count = 0;

@@ -16,7 +16,8 @@ use tilewright::runtime::Grid;
 
 const VECTORS: u32 = 40;
 
-/// Copies through registers and shared memory, each thread one vector, with the vectors turned around.
+/// Copies through registers and shared memory, each thread one vector, with the vectors turned
+/// around.
 fn check<T: VectorElement<N>, const N: usize>() {
     type Copy<T> = (Global<T>, GlobalMut<T>);
     let build = |target| {
@@ -142,8 +143,8 @@ fn unknown_misalignment_is_a_fault() {
     assert!(run(7).is_err() && run(8).is_err());
 }
 
-/// A guarded vector is the vector where the condition holds, and the other value where it does not: there the address may
-/// be outside of the buffer.
+/// A guarded vector is the vector where the condition holds, and the other value where it does not:
+/// there the address may be outside of the buffer.
 #[test]
 fn guarded_vectors_access_nothing_where_the_condition_fails() {
     type Params = (Global<bf16>, Global<f32>, i32, GlobalMut<bf16>, GlobalMut<f32>);
@@ -176,7 +177,8 @@ fn guarded_vectors_access_nothing_where_the_condition_fails() {
     }
 }
 
-/// A slice of any length is stored element by element, in as few accesses as its length allows, and nothing beside it is.
+/// A slice of any length is stored element by element, in as few accesses as its length allows, and
+/// nothing beside it is.
 #[test]
 fn slices_of_every_length_are_stored_in_few_accesses() {
     fn check<T: Element>() {

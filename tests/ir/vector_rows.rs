@@ -47,7 +47,8 @@ fn vectors_of_eight_f32_are_converted_stored_and_carried() {
     check_wide(numbers, |x| x);
 }
 
-/// A kernel that copies a row to the same place of another buffer and writes what it read, with the fill, to a third one.
+/// A kernel that copies a row to the same place of another buffer and writes what it read, with the
+/// fill, to a third one.
 fn check_rows<T: VectorElement<N>, const N: usize>(number: impl Fn(usize) -> T) {
     type Params<T> = (Global<T>, GlobalMut<T>, GlobalMut<T>, i64, i32);
     let fill = number(99);

@@ -1,4 +1,5 @@
-//! Rules of the verifier that no text can break: kernels made as data, with indices that do not fit.
+//! Rules of the verifier that no text can break: kernels made as data, with indices that do not
+//! fit.
 
 use tilewright::ir::Kernel;
 use tilewright::ir::op::{Arith, Control, Mem, Op, Unroll};
@@ -8,7 +9,8 @@ use tilewright::ir::{
     SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId, VerifyError,
 };
 
-/// A kernel with a parameter `%a: i32`, a constant `%1`, a shared allocation, a variable and `return`.
+/// A kernel with a parameter `%a: i32`, a constant `%1`, a shared allocation, a variable and
+/// `return`.
 fn small() -> KernelIr {
     let mut ir = KernelIr::new("small", Target::SM_80);
     let location = ir.location(SourceLocation::caller());
@@ -43,8 +45,8 @@ fn last<K: Entity>() -> K {
     K::from_index(u32::MAX as usize)
 }
 
-/// Checks that the changed kernel breaks the rule, and that neither verifying nor printing nor comparing it
-/// panics.
+/// Checks that the changed kernel breaks the rule, and that neither verifying nor printing nor
+/// comparing it panics.
 #[track_caller]
 fn check(change: impl FnOnce(&mut KernelIr), expected: impl Fn(&VerifyError) -> bool) {
     let mut ir = small();

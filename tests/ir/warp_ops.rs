@@ -1,4 +1,5 @@
-//! Operations of a warp and special registers, on every device, against the same function on the host.
+//! Operations of a warp and special registers, on every device, against the same function on the
+//! host.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 

@@ -181,7 +181,8 @@ fn dimensions_tiles_and_types() {
     }
 }
 
-/// The tiles of `mma.sync`: lines of 64 and of 128 bytes, 16 and 32 queries of a warp, other values.
+/// The tiles of `mma.sync`: lines of 64 and of 128 bytes, 16 and 32 queries of a warp, other
+/// values.
 #[test]
 fn dimensions_tiles_and_types_of_mma_sync() {
     for device in devices() {
@@ -288,8 +289,8 @@ fn empty_problems() {
     }
 }
 
-/// Several tiles for each block, so that all rings are used again, without a data race in adversarial schedules and a
-/// random one.
+/// Several tiles for each block, so that all rings are used again, without a data race in
+/// adversarial schedules and a random one.
 #[test]
 fn no_data_race() {
     let options =
@@ -303,8 +304,8 @@ fn no_data_race() {
             check::<bf16>(&device, config, &problem, 8);
         }
     }
-    // One tile of Q, items of one step, and outputs that pass through a ring in an even and an odd number of parts, or through
-    // none.
+    // One tile of Q, items of one step, and outputs that pass through a ring in an even and an odd
+    // number of parts, or through none.
     for (dim, tile) in sample(1, [(256, [128, 64]), (192, [128, 96]), (256, [128, 80])]) {
         let problem = AttentionProblem::new([1, 5, 1], [70, 40], dim);
         let config = config(&problem, tile);
@@ -335,7 +336,8 @@ proptest! {
     }
 }
 
-/// No spilled registers, no `wgmma` that `ptxas` runs one after the other, and no fence that it has to add.
+/// No spilled registers, no `wgmma` that `ptxas` runs one after the other, and no fence that it has
+/// to add.
 #[test]
 fn kernels_assemble_without_spills() {
     for head_dim in [64, 96, 128, 192, 256] {

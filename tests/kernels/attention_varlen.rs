@@ -1,4 +1,5 @@
-//! Attention of sequences of different lengths, and of heads that share a tile, compared with the definition in `f64`.
+//! Attention of sequences of different lengths, and of heads that share a tile, compared with the
+//! definition in `f64`.
 
 use proptest::prelude::*;
 use tilewright::ir::builder::VectorElement;

@@ -82,7 +82,8 @@ fn check_all<T: Real + Converted>(device: &Device, problem: &AxisProblem, seed: 
     }
 }
 
-/// The blocks of a cluster join their results, and clusters those of others. Further launches find the same bits.
+/// The blocks of a cluster join their results, and clusters those of others. Further launches find
+/// the same bits.
 #[test]
 fn clusters_join_their_results() {
     for device in devices() {
@@ -165,14 +166,16 @@ fn every_axis() {
     }
 }
 
-/// The lowest row of the largest elements counts, whichever block finds it. Another launch finds the same.
+/// The lowest row of the largest elements counts, whichever block finds it. Another launch finds
+/// the same.
 #[test]
 fn ties_of_parts() {
     for device in devices() {
         let (len, inner) = (1100, 8);
         let problem = AxisProblem { outer: 1, len, inner };
         let mut x: Vec<f32> = vec![f32::NAN; (len * inner) as usize];
-        // Column `c` has infinity from row `150 * c` on, and column 7 nothing but NaN and negative infinity.
+        // Column `c` has infinity from row `150 * c` on, and column 7 nothing but NaN and negative
+        // infinity.
         for (at, x) in x.iter_mut().enumerate() {
             let (row, column) = (at / 8, at % 8);
             match column {

@@ -66,7 +66,8 @@ fn ready_kernels_with_checks_assemble() {
     }
 }
 
-/// No access of a correct kernel is a violation: tests of each kind of kernel pass with checks in the code.
+/// No access of a correct kernel is a violation: tests of each kind of kernel pass with checks in
+/// the code.
 #[test]
 fn kernels_pass_with_checks() {
     checked_again(&[

@@ -28,7 +28,8 @@ fn the_example_runs() {
 /// The number in the output before a launch, which must stay behind the last pixel.
 const UNTOUCHED: f32 = -77.0;
 
-/// Random integers from -2 to 2, and NaN behind the last one. Sums of their products are exact in `f32`.
+/// Random integers from -2 to 2, and NaN behind the last one. Sums of their products are exact in
+/// `f32`.
 fn integers<T: Real>(len: u64, rng: &mut Rng) -> Vec<T> {
     let number = |rng: &mut Rng| T::of(rng.below(5) as f32 - 2.0);
     let mut all: Vec<T> = (0..len).map(|_| number(rng)).collect();
@@ -36,7 +37,8 @@ fn integers<T: Real>(len: u64, rng: &mut Rng) -> Vec<T> {
     all
 }
 
-/// The definition: `sum over r, s, c of x[n, h, w, c] w[k, r, s, c]` for each n, p, q, k, where x is 0 outside the image.
+/// The definition: `sum over r, s, c of x[n, h, w, c] w[k, r, s, c]` for each n, p, q, k, where x
+/// is 0 outside the image.
 fn convolved<T: Real>(problem: &ConvolutionProblem, x: &[T], w: &[T]) -> Vec<f64> {
     let ConvolutionProblem { images, height, width, channels, out_channels, .. } = *problem;
     let [along_h, along_w] = problem.filters;
@@ -146,7 +148,8 @@ fn ragged_pixels() {
     check_chosen::<bf16>(&ConvolutionProblem::new([1, 1, 1, 8], 8, [Filter::new(1); 2]), 4);
 }
 
-/// Strides, dilations and paddings, also different ones along the two dimensions and on the two sides of the image.
+/// Strides, dilations and paddings, also different ones along the two dimensions and on the two
+/// sides of the image.
 #[test]
 fn filters() {
     let of_7 = Filter::new(7).stride(2).padding(3);
@@ -172,7 +175,8 @@ fn ragged_channels() {
     }
 }
 
-/// A tile with fewer steps than the kernel has store steps gets steps with zeros. Each block has several tiles.
+/// A tile with fewer steps than the kernel has store steps gets steps with zeros. Each block has
+/// several tiles.
 #[test]
 fn tiles_of_a_single_step() {
     let problem = ConvolutionProblem::new([5, 9, 14, 8], 200, [Filter::new(1); 2]);
@@ -217,7 +221,8 @@ fn a_kernel_serves_many_problems() {
     }
 }
 
-/// Several tiles for each block, so that all rings are used again, without a data race in adversarial schedules.
+/// Several tiles for each block, so that all rings are used again, without a data race in
+/// adversarial schedules.
 #[test]
 fn no_data_race() {
     let options =
@@ -262,7 +267,8 @@ proptest! {
     }
 }
 
-/// No spilled registers, no `wgmma` that `ptxas` runs one after the other, and no fence that it has to add.
+/// No spilled registers, no `wgmma` that `ptxas` runs one after the other, and no fence that it has
+/// to add.
 #[test]
 fn kernels_assemble_without_spills() {
     let problem = ConvolutionProblem::new([32, 56, 56, 256], 256, [Filter::new(3).padding(1); 2]);

@@ -14,7 +14,8 @@ use crate::support::rng::Rng;
 use crate::support::slow::{sample, slow};
 use crate::support::{ptxas, text};
 
-/// The inputs of a decode step: tokens behind the end of a sequence, pages of no sequence and what is between rows are NaN.
+/// The inputs of a decode step: tokens behind the end of a sequence, pages of no sequence and what
+/// is between rows are NaN.
 struct Case<T> {
     problem: DecodeProblem,
     lens: Vec<i32>,
@@ -42,7 +43,8 @@ fn nans<T: Real>(strides: [u64; 3], sizes: [u32; 3], dim: u32) -> Vec<T> {
 }
 
 impl<T: Real + VectorElement<2>> Case<T> {
-    /// Sequences of these lengths with random pages; the problem says the pages of a sequence at most.
+    /// Sequences of these lengths with random pages; the problem says the pages of a sequence at
+    /// most.
     fn new(problem: DecodeProblem, lens: &[i32], seed: u64) -> Case<T> {
         let DecodeProblem { batch, heads, key_heads, queries, head_dim, page, .. } = problem;
         let rng = &mut Rng::new(seed);
@@ -115,7 +117,8 @@ impl<T: Real + VectorElement<2>> Case<T> {
         vec![T::of(UNTOUCHED); len]
     }
 
-    /// Launches with a plan `times` times; the results are the same bits. Compares them with the definition.
+    /// Launches with a plan `times` times; the results are the same bits. Compares them with the
+    /// definition.
     #[track_caller]
     fn check(
         &self,
@@ -371,7 +374,8 @@ fn a_graph_runs_again_with_other_lengths() {
     }
 }
 
-/// In adversarial schedules and random ones, also where each ring is used again and two splits end at the same time.
+/// In adversarial schedules and random ones, also where each ring is used again and two splits end
+/// at the same time.
 #[test]
 fn no_data_race() {
     let options =
@@ -427,8 +431,8 @@ proptest! {
     }
 }
 
-/// No spilled registers; two thread blocks on an SM where shared memory has room for them. The first candidate is that of
-/// `new`.
+/// No spilled registers; two thread blocks on an SM where shared memory has room for them. The
+/// first candidate is that of `new`.
 #[test]
 fn kernels_assemble_without_spills() {
     for (target, arch) in [(Target::SM_90A, "sm_90a"), (Target::SM_80, "sm_80")] {

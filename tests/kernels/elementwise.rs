@@ -149,7 +149,8 @@ fn check_layouts<T: Real + Converted>(device: &Device, y: &Layout, inputs: [Comp
     assert_eq!(out.to_vec().unwrap(), expected, "{y}, {inputs:?}");
 }
 
-/// Broadcast rows, columns and numbers, transposed and turned modes, extents with and without whole vectors.
+/// Broadcast rows, columns and numbers, transposed and turned modes, extents with and without whole
+/// vectors.
 #[test]
 fn layouts_of_inputs() {
     let turned = |at: i64, layout| ComposedLayout::new(Part::Identity, at, layout).unwrap();
@@ -176,7 +177,8 @@ fn layouts_of_inputs() {
             let reversed = turned(n - 1, layout!((m, n):(n + 8, -1)));
             check_layouts::<f32>(&device, &row_major, [reversed, inputs[0].clone()]);
         }
-        // The halves of rows change places, as for a rotary embedding of (position, head, half, dimension).
+        // The halves of rows change places, as for a rotary embedding of (position, head, half,
+        // dimension).
         let y = layout!((6, 3, 2, 32):(192, 64, 32, 1));
         let partner = turned(32, layout!((6, 3, 2, 32):(192, 64, -32, 1)));
         let table = (&layout!((6, 3, 2, 32):(32, 0, 0, 1))).into();

@@ -7,7 +7,6 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking"
 )]
-#![cfg(feature = "sim")]
 
 #[path = "../support/mod.rs"]
 mod support;

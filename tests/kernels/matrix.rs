@@ -38,8 +38,8 @@ pub(crate) fn untouched<D: Real>(problem: &RowProblem) -> Vec<D> {
     vec![D::of(UNTOUCHED); len + problem.columns as usize + 8]
 }
 
-/// Compares each row of `found` with `reference` of the row of `x`: within `relative` of the number, the rounding of `D`
-/// and `absolute`. NaN equals NaN. Elements between the rows stay.
+/// Compares each row of `found` with `reference` of the row of `x`: within `relative` of the
+/// number, the rounding of `D` and `absolute`. NaN equals NaN. Elements between the rows stay.
 #[track_caller]
 pub(crate) fn check<T: Real, D: Real>(
     what: &str,

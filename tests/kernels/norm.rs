@@ -149,7 +149,8 @@ fn rows_of_blocks_and_clusters() {
     }
 }
 
-/// A row of equal elements deviates nowhere, however large they are; a large mean takes nothing from the deviations but its rounding.
+/// A row of equal elements deviates nowhere, however large they are; a large mean takes nothing
+/// from the deviations but its rounding.
 #[test]
 fn large_means_are_subtracted_before_they_are_scaled() {
     for device in devices() {
@@ -209,7 +210,8 @@ fn kernels_assemble_without_spills() {
             let config = NormConfig::new(kind, Target::SM_90A, Scalar::Bf16, &problem).unwrap();
             for config in [config.weight(), config.weight().residual()] {
                 let tile = config.rows.tile;
-                // Eight vectors of a ragged row and of its residual leave few of 64 registers: 8 bytes spill.
+                // Eight vectors of a ragged row and of its residual leave few of 64 registers: 8
+                // bytes spill.
                 if config.residual && tile.access == RowAccess::Ragged && tile.vectors == 8 {
                     continue;
                 }

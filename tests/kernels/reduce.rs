@@ -180,7 +180,8 @@ fn empty_rows_have_a_result() {
     }
 }
 
-/// Of equal elements the first one counts, NaN does not count, and a row without numbers has the column 0.
+/// Of equal elements the first one counts, NaN does not count, and a row without numbers has the
+/// column 0.
 #[test]
 fn columns_of_special_numbers() {
     let (nan, low) = (f32::NAN, f32::NEG_INFINITY);
@@ -207,7 +208,8 @@ fn columns_of_special_numbers() {
     }
 }
 
-/// The largest and the smallest element ignore NaN, and a row without numbers has the result of an empty row.
+/// The largest and the smallest element ignore NaN, and a row without numbers has the result of an
+/// empty row.
 #[test]
 fn extrema_ignore_nan() {
     for device in devices() {

@@ -15,8 +15,8 @@ use crate::support::{ptxas, text};
 /// The source, its length, the destination; the first element of the row in both, and its columns.
 type Params<T> = (GlobalMut<T>, i32, GlobalMut<T>, [i32; 3]);
 
-/// The first block copies the row. The second one stores to the elements beside the source, which is a race if they are
-/// read.
+/// The first block copies the row. The second one stores to the elements beside the source, which
+/// is a race if they are read.
 fn load<T: Converted>(device: &Device, tile: RowTile) -> Function<Params<T>> {
     let (name, target) = ("copy", device.target());
     let kernel = Kernel::<Params<T>>::build_with(
@@ -45,7 +45,8 @@ fn load<T: Converted>(device: &Device, tile: RowTile) -> Function<Params<T>> {
     device.load(&kernel.unwrap()).unwrap()
 }
 
-/// Copies rows between all starts modulo 16 bytes. The row ends where the buffers end, or one element before.
+/// Copies rows between all starts modulo 16 bytes. The row ends where the buffers end, or one
+/// element before.
 fn check_all<T: Real + Converted>(
     device: &Device,
     tile: RowTile,

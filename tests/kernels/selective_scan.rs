@@ -524,8 +524,8 @@ fn kernels_assemble_without_spills() {
     }
 }
 
-/// Every access to shared memory is in bounds for all launches, and no condition refuses every launch: a count of channels
-/// that guards an access is not at most -1.
+/// Every access to shared memory is in bounds for all launches, and no condition refuses every
+/// launch: a count of channels that guards an access is not at most -1.
 #[test]
 fn shared_accesses_are_proved() {
     for (length, last) in [(2048, FinalState::Stored), (2047, FinalState::Dropped)] {

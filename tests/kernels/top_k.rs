@@ -13,8 +13,8 @@ use super::matrix::{Real, devices, random};
 use crate::support::slow::sample;
 use crate::support::{ptxas, text};
 
-/// Compares values and columns with the first ones of the sorted row: larger elements first, of equal ones the lower
-/// column; no NaN.
+/// Compares values and columns with the first ones of the sorted row: larger elements first, of
+/// equal ones the lower column; no NaN.
 #[track_caller]
 fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &RowProblem, x: &[T]) {
     let (count, rows) = (config.count as usize, problem.rows as usize);
@@ -51,7 +51,8 @@ fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &Row
     }
 }
 
-/// Checks the configuration for few rows, and the one for many rows, in which fewer warps share a row.
+/// Checks the configuration for few rows, and the one for many rows, in which fewer warps share a
+/// row.
 #[track_caller]
 fn check_configs<T: Real + Converted>(device: &Device, count: u32, problem: &RowProblem, x: &[T]) {
     let config =
@@ -87,8 +88,8 @@ fn rows_and_counts() {
     }
 }
 
-/// Rows that are hard: each element of an ascending row replaces another one, all elements are equal, few are different, all
-/// lie in one lane, or most are NaN.
+/// Rows that are hard: each element of an ascending row replaces another one, all elements are
+/// equal, few are different, all lie in one lane, or most are NaN.
 #[test]
 fn special_rows() {
     for device in devices() {
@@ -119,8 +120,9 @@ fn special_rows() {
     }
 }
 
-/// Rows of any start that one warp or several share, in which elements are equal to the last one of the result: over the steps
-/// and the warps, at both ends, in all columns, zeros of both signs, or negative infinity.
+/// Rows of any start that one warp or several share, in which elements are equal to the last one of
+/// the result: over the steps and the warps, at both ends, in all columns, zeros of both signs, or
+/// negative infinity.
 #[test]
 fn equal_elements() {
     const COLUMNS: usize = 2311;

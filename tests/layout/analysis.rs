@@ -658,7 +658,8 @@ fn matrices_that_are_none() {
     assert!(matches!(none, Err(LayoutError::NotALayout { .. })), "{none:?}");
 }
 
-/// The obstacle to a vector is named with its mode, its value and the needed value: the layout before the alignment.
+/// The obstacle to a vector is named with its mode, its value and the needed value: the layout
+/// before the alignment.
 #[test]
 fn the_limit_of_a_vector_names_the_mode() {
     for (layout, align, vector, expected) in [

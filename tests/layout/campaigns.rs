@@ -1,5 +1,6 @@
-//! The first cases of each campaign, with the seed of the record. `scripts/campaign all --cases 10000`, which every
-//! run of all checks does, goes on; `docs/evidence/laws.md` has the whole campaigns.
+//! The first cases of each campaign, with the seed of the record.
+//! `scripts/campaign all --cases 10000`, which every run of all checks does, goes on;
+//! `docs/evidence/laws.md` has the whole campaigns.
 
 use crate::support::campaign;
 

@@ -114,7 +114,8 @@ fn changed(l: &Layout) -> Vec<Layout> {
     out
 }
 
-/// The check accepts a result, and of the changed results those that are the same function in a domain that counts.
+/// The check accepts a result, and of the changed results those that are the same function in a
+/// domain that counts.
 fn refuses_changes(
     made: Result<Layout, LayoutError>,
     check: impl Fn(&Layout) -> Result<(), Violation>,
@@ -154,7 +155,8 @@ proptest! {
         refuses_changes(a.downcast(2), |r| laws::check_recast(&a, 16, 8, r))?;
     }
 
-    /// What a failed law prints reads back as the same value, in the one-line and in the pretty form.
+    /// What a failed law prints reads back as the same value, in the one-line and in the pretty
+    /// form.
     #[test]
     fn debug_of_symbols_reads_back((l, env) in symbolic_layouts(SIZE)) {
         for text in [format!("{l:?}"), format!("{l:#?}")] {
@@ -212,7 +214,8 @@ fn counterexample<T: std::fmt::Debug>(
     }
 }
 
-/// Shrinking drops leaves that do not matter, also symbolic ones, and ends after few steps: 80,000 are allowed.
+/// Shrinking drops leaves that do not matter, also symbolic ones, and ends after few steps: 80,000
+/// are allowed.
 #[test]
 fn counterexamples_are_small() {
     let text = |(value, _): (Layout, usize)| value.to_string();
@@ -280,7 +283,8 @@ fn checks_do_not_panic_at_the_ends_of_their_ranges() {
             _ => long.push((a, b)),
         }
     }
-    // The checks of a large layout walk up to `laws::LIMIT` coordinates, so few of these pairs are tried.
+    // The checks of a large layout walk up to `laws::LIMIT` coordinates, so few of these pairs are
+    // tried.
     for (a, b) in short.into_iter().chain(sample(307, long)) {
         let r = b;
         let _ = (laws::check_coalesce(a, r), laws::check_filter(a, r), laws::check_nullspace(a, r));

@@ -6,8 +6,8 @@ use crate::support::vectors;
 
 use vectors::{Row, Verdict};
 
-/// Judges the rows of a file. Rows on which C++ and another implementation agree must pass. Of the rows that only one
-/// implementation answers, at least `others` in a hundred must pass.
+/// Judges the rows of a file. Rows on which C++ and another implementation agree must pass. Of the
+/// rows that only one implementation answers, at least `others` in a hundred must pass.
 fn check(text: &str, mixed: bool, others: usize) {
     let (mut failed, mut single, mut single_failed) = (Vec::new(), 0, 0);
     for line in text.lines() {

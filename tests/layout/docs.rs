@@ -1,4 +1,5 @@
-//! Checks that public items of the layout layer have asserted examples, and fallible functions document their errors.
+//! Checks that public items of the layout layer have asserted examples, and fallible functions
+//! document their errors.
 
 use std::path::Path;
 
@@ -47,7 +48,7 @@ fn faults(doc: &[&str], signature: &str) -> Vec<&'static str> {
 #[test]
 fn every_public_item_has_an_asserted_example_and_its_errors() {
     let mut all = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/layout"), &mut all);
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/layout"), &mut all);
     let (mut items, mut wrong) = (0, Vec::new());
     for (name, text) in &all {
         let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();

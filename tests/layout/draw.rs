@@ -434,8 +434,8 @@ fn composed_layouts_show_their_values() {
     }
 }
 
-/// In the pictures of input and result, a value has one colour, and two values have one colour if they are
-/// in the same tile (and only then, while there are at most eight tiles).
+/// In the pictures of input and result, a value has one colour, and two values have one colour if
+/// they are in the same tile (and only then, while there are at most eight tiles).
 fn check_tiles(picture: &Drawing, input: &Layout, zipped: &Layout) {
     let tile = zipped.get(&[0]).unwrap().size().unwrap().to_static().unwrap();
     let size = zipped.size().unwrap().to_static().unwrap();
@@ -614,7 +614,7 @@ fn pictures_of_the_book_are_current() {
 
 /// Asserts that the folder has these pictures as the library draws them.
 fn check_pictures(folder: &str, pictures: &[(&str, Drawing)]) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(folder);
     for (name, picture) in pictures {
         let (file, svg) = (root.join(format!("{name}.svg")), picture.svg().unwrap());
         if std::env::var_os("TILEWRIGHT_BLESS").is_some() {

@@ -1,5 +1,6 @@
-//! All small layouts of rank 1 to 3 with the signs of their strides: an operation satisfies its law, and refuses if and only if
-//! a search by brute force finds no result. `TILEWRIGHT_SLOW=1` tries all, otherwise an even sample.
+//! All small layouts of rank 1 to 3 with the signs of their strides: an operation satisfies its
+//! law, and refuses if and only if a search by brute force finds no result. `TILEWRIGHT_SLOW=1`
+//! tries all, otherwise an even sample.
 
 use tilewright::layout::laws::{
     all_layouts, check_complement, check_left_inverse, check_logical_divide, check_logical_product,
@@ -16,7 +17,8 @@ fn layouts(every: usize) -> impl Iterator<Item = Layout> {
     sample(every, all_layouts(1..=3, 1..=4, -4..=8))
 }
 
-/// The pairs for operations on two layouts, the first up to rank 3, the second up to rank 2: 2,111,508.
+/// The pairs for operations on two layouts, the first up to rank 3, the second up to rank 2:
+/// 2,111,508.
 fn pairs(every: usize) -> impl Iterator<Item = (Layout, Layout)> {
     let first: Vec<Layout> = all_layouts(1..=3, 1..=3, -1..=4).collect();
     let second: Vec<Layout> = all_layouts(1..=2, 1..=3, -1..=4).collect();
@@ -43,8 +45,9 @@ fn sorted(l: &Layout) -> Vec<(i64, i64)> {
     modes
 }
 
-/// Where a set tiles the numbers from 0 on together with the elements of `L`, the complement is that set. It is refused only
-/// if there is no such set for any size: for a negative stride, and if a mode reaches past the next stride.
+/// Where a set tiles the numbers from 0 on together with the elements of `L`, the complement is
+/// that set. It is refused only if there is no such set for any size: for a negative stride, and if
+/// a mode reaches past the next stride.
 #[test]
 fn complements() {
     let (mut tiled, mut accepted, mut refused) = (0, 0, 0);
@@ -78,8 +81,8 @@ fn complements() {
     assert!(tiled > 200 && accepted > 1000 && refused > 1000, "{tiled}, {accepted}, {refused}");
 }
 
-/// The right inverse is never refused and no chain of leaves is longer. If the layout is one-to-one and its strides are not
-/// negative, no function at all is: the next index is not reached.
+/// The right inverse is never refused and no chain of leaves is longer. If the layout is one-to-one
+/// and its strides are not negative, no function at all is: the next index is not reached.
 #[test]
 fn right_inverses() {
     for l in layouts(29) {
@@ -94,8 +97,8 @@ fn right_inverses() {
     }
 }
 
-/// The left inverse that has an end of a mode at each stride of the layout is refused if and only if the strides do not divide
-/// each other.
+/// The left inverse that has an end of a mode at each stride of the layout is refused if and only
+/// if the strides do not divide each other.
 #[test]
 fn left_inverses() {
     for l in layouts(29) {
@@ -107,8 +110,9 @@ fn left_inverses() {
     check_left_inverse(&l, "(2,3):(1,1)".parse::<Layout>().unwrap()).unwrap();
 }
 
-/// The layout with contiguous modes merged and extents 1 dropped, but for the last mode, which goes on beyond the layout, and
-/// with each mode but the last that a tile of so many elements does not divide rounded up.
+/// The layout with contiguous modes merged and extents 1 dropped, but for the last mode, which goes
+/// on beyond the layout, and with each mode but the last that a tile of so many elements does not
+/// divide rounded up.
 fn padded(l: &Layout, mut tile: i64) -> Layout {
     let mut leaves: Vec<(i64, i64)> = Vec::new();
     let all: Vec<(i64, i64)> = l.to_static().unwrap().leaves().collect();
@@ -144,13 +148,15 @@ fn with_strides_apart(l: &Layout) -> Layout {
     Layout::new(l.shape(), IntTuple::from_items(strides).unwrap()).unwrap()
 }
 
-/// A divide is refused if and only if the tile has no complement, or the coordinates of the layout after the pair of the tile
-/// and the complement are no layout. Each alone may be one: `(3,1):(2,-1)` after `2:2` and after its complement `2:1` is `2:4`
-/// and `2:2`, but index 3 of the pair is not `4 + 2`, because it is the first of the next column, -1.
+/// A divide is refused if and only if the tile has no complement, or the coordinates of the layout
+/// after the pair of the tile and the complement are no layout. Each alone may be one:
+/// `(3,1):(2,-1)` after `2:2` and after its complement `2:1` is `2:4` and `2:2`, but index 3 of the
+/// pair is not `4 + 2`, because it is the first of the next column, -1.
 ///
-/// If the coordinates are a layout, so are the values. The other way round it takes a layout of three modes or more, in which a
-/// carry into one mode and a carry out of it cancel: `(2,2,2):(1,0,2)` at 3, at 1 and at 4 is 1, 1 and 2, but the coordinates
-/// are (1,1,0), (1,0,0) and (0,0,1).
+/// If the coordinates are a layout, so are the values. The other way round it takes a layout of
+/// three modes or more, in which a carry into one mode and a carry out of it cancel:
+/// `(2,2,2):(1,0,2)` at 3, at 1 and at 4 is 1, 1 and 2, but the coordinates are (1,1,0), (1,0,0)
+/// and (0,0,1).
 #[test]
 fn divides() {
     let (mut accepted, mut refused, mut cancelled) = (0, 0, 0);
@@ -183,7 +189,8 @@ fn divides() {
     assert!(cancelled * 100 < refused, "{cancelled} of {refused} agree by chance");
 }
 
-/// A product is refused if and only if the block has no complement, or the complement after the tile is no layout.
+/// A product is refused if and only if the block has no complement, or the complement after the
+/// tile is no layout.
 #[test]
 fn products() {
     let (mut accepted, mut refused) = (0, 0);

@@ -33,7 +33,8 @@ fn is_honest(e: &LayoutError) -> bool {
     !matches!(e.cause(), LayoutError::Undecided { .. } | LayoutError::NotStatic { .. })
 }
 
-/// Returns true if the error gives the reason why there is no complement: a negative stride, if there is one.
+/// Returns true if the error gives the reason why there is no complement: a negative stride, if
+/// there is one.
 fn has_no_complement(l: &Layout, e: &LayoutError) -> bool {
     let filtered = l.filter().unwrap();
     let negative = filtered.as_ref().leaves().any(|(_, d)| d.as_static() < Some(0));
@@ -140,7 +141,8 @@ proptest! {
         }
     }
 
-    /// `a(R(i)) == i == b(R(i))` for as many coordinates of both as the right inverse of either begins with.
+    /// `a(R(i)) == i == b(R(i))` for as many coordinates of both as the right inverse of either
+    /// begins with.
     #[test]
     fn what_is_in_common(a in layouts(SIZE), b in layouts(SIZE)) {
         held(common_is_as_promised(&a, &b))?;
@@ -270,8 +272,8 @@ proptest! {
     }
 }
 
-/// The law of symbols: evaluation commutes with the operation. `op` of the symbolic layout, where it
-/// accepts and its conditions hold, is the same function as `op` of the numbers.
+/// The law of symbols: evaluation commutes with the operation. `op` of the symbolic layout, where
+/// it accepts and its conditions hold, is the same function as `op` of the numbers.
 fn commutes(
     l: &Layout,
     env: &Env,
@@ -506,8 +508,8 @@ proptest! {
     }
 }
 
-/// Checks the law of `max_common_layout` and `max_common_vector`: every coordinate is one of both layouts and has the
-/// same index in both, and the layouts can be exchanged.
+/// Checks the law of `max_common_layout` and `max_common_vector`: every coordinate is one of both
+/// layouts and has the same index in both, and the layouts can be exchanged.
 fn common_is_as_promised(a: &Layout, b: &Layout) -> oracle::Check {
     let common = a.max_common_layout(b).map_err(|e| e.to_string())?;
     let size = |l: &Layout| l.size().unwrap().to_static().unwrap();
@@ -555,12 +557,12 @@ fn what_is_in_common_of_small_layouts() {
     }
 }
 
-/// Checks the promises of `left_inverse`. Let `d0, d1, ..` be the strides other than 0 of the coalesced layout, by
-/// their absolute values.
+/// Checks the promises of `left_inverse`. Let `d0, d1, ..` be the strides other than 0 of the
+/// coalesced layout, by their absolute values.
 /// * If one of them is negative and not the largest, it is `Unsupported`.
 /// * Else, if one of them does not divide the next, it is `StrideNotDivisible`.
-/// * Else, if the layout is one-to-one but for strides 0, there is an `R` with `L(R(L(i))) == L(i)`, and
-///   `R(L(i)) == i` where it is one-to-one.
+/// * Else, if the layout is one-to-one but for strides 0, there is an `R` with
+///   `L(R(L(i))) == L(i)`, and `R(L(i)) == i` where it is one-to-one.
 /// * Else there is such an `R`, or it is `NotInjective`.
 pub(crate) fn left_inverse_is_as_promised(l: &Layout) -> oracle::Check {
     let flat = l.coalesce().unwrap();

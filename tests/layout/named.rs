@@ -1,4 +1,5 @@
-//! Layouts with names: the operations are those of the plain layout, and there is one name for each mode.
+//! Layouts with names: the operations are those of the plain layout, and there is one name for each
+//! mode.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -59,7 +60,8 @@ proptest! {
         }
     }
 
-    /// A refusal has at most 200 characters, also with long names, and the assumption of the plain layout.
+    /// A refusal has at most 200 characters, also with long names, and the assumption of the plain
+    /// layout.
     #[test]
     fn refusals_are_short(
         layout in prop_oneof![layouts(64), symbolic_layouts(64).prop_map(|(layout, _)| layout)],

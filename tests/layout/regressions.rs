@@ -35,8 +35,8 @@ fn a_sign_belongs_to_the_whole_product() {
     assert_eq!("-9223372036854775808".parse(), Ok(Int::from(i64::MIN)));
 }
 
-/// The complement of the block is `(2,n2/(2*n0),..):(1,2*n0,n1*n2)`. For the numbers its last mode has
-/// the extent 1 and is none, so that the tile stays in the mode before it.
+/// The complement of the block is `(2,n2/(2*n0),..):(1,2*n0,n1*n2)`. For the numbers its last mode
+/// has the extent 1 and is none, so that the tile stays in the mode before it.
 #[test]
 fn a_product_does_not_repeat_into_a_mode_that_numbers_drop() {
     let n = |name: &str, divisor| Int::symbol(name).divisible_by(divisor);
@@ -91,8 +91,8 @@ fn the_largest_stride_of_a_left_inverse_may_be_negative() {
     assert!(matches!(error, LayoutError::Unsupported { .. }), "{error}");
 }
 
-/// For `n1 = 11 * n0` the first two modes merge to 22 elements and the tile takes 12: two tiles. The separate modes
-/// give one.
+/// For `n1 = 11 * n0` the first two modes merge to 22 elements and the tile takes 12: two tiles.
+/// The separate modes give one.
 #[test]
 fn a_divide_keeps_the_elements_of_modes_that_numbers_merge() {
     let (n0, n1) = (Int::symbol("n0"), Int::symbol("n1"));
@@ -393,7 +393,8 @@ fn a_quotient_of_numbers_inside_of_one_of_symbols_is_a_number() {
     }
 }
 
-/// The tiles get bits that the block has too: there the swizzle would change the inside of the block.
+/// The tiles get bits that the block has too: there the swizzle would change the inside of the
+/// block.
 #[test]
 fn a_swizzled_product_leaves_the_block_as_it_is() {
     for (block, tile) in [
@@ -425,8 +426,8 @@ fn a_downcast_by_1_changes_nothing() {
     assert!(matches!(layout!((2, 15):(1, 1)).downcast(2), Err(LayoutError::NotInjective { .. })));
 }
 
-/// The law is `R(i) == A(B(i))`, for the index of a coordinate that [`Layout::at`] gives: a negative one
-/// has the digits of its floor quotients, and only the last may be negative.
+/// The law is `R(i) == A(B(i))`, for the index of a coordinate that [`Layout::at`] gives: a
+/// negative one has the digits of its floor quotients, and only the last may be negative.
 #[test]
 fn a_composition_reads_negative_indices_as_evaluation_does() {
     let compose = |a: &str, b: &str| {
@@ -563,7 +564,8 @@ fn conditions_leave_out_modes_of_extent_1() {
     }
 }
 
-/// The mode after a symbolic one may be a number; only a number is not merged with a symbol after it.
+/// The mode after a symbolic one may be a number; only a number is not merged with a symbol after
+/// it.
 #[test]
 fn a_compact_symbolic_layout_is_seen_to_be_contiguous() {
     let (n, m) = (Int::symbol("n"), Int::symbol("m"));
@@ -594,7 +596,8 @@ fn host_integers_scale_basis_strides_on_both_sides() {
     assert_eq!((3 * e.clone()).unwrap(), (e * -3).and_then(|e| -1 * &e).unwrap());
 }
 
-/// A bit of `x & y` is zero if it is zero in either operand, so a swizzle keeps the divisors of an index up to its blocks.
+/// A bit of `x & y` is zero if it is zero in either operand, so a swizzle keeps the divisors of an
+/// index up to its blocks.
 #[test]
 fn a_swizzle_keeps_divisors() {
     let n = |divisor| Int::symbol("n").divisible_by(divisor);
@@ -630,8 +633,9 @@ fn a_swizzle_keeps_divisors() {
     assert_eq!(sign.eval(&Env::new().with("n", 5)), Ok(0));
 }
 
-/// A composition is decided by coordinates. These values would be the layout `(2,2):(1,1)`, because a carry out of the first
-/// mode and one out of the second cancel; with other strides in the same shape they are none.
+/// A composition is decided by coordinates. These values would be the layout `(2,2):(1,1)`, because
+/// a carry out of the first mode and one out of the second cancel; with other strides in the same
+/// shape they are none.
 #[test]
 fn compositions_in_which_carries_cancel_are_refused() {
     let right = layout!((2, 2) : (3, 1));
@@ -746,8 +750,8 @@ fn composition_is_not_associative_below_zero() {
     assert_eq!((left.at(1), right.at(1)), (Ok(0), Ok(-1)), "{left} and {right}");
 }
 
-/// A swizzle to the left moves indices beyond the layout. It has a right inverse if the layout has these indices beyond its
-/// size.
+/// A swizzle to the left moves indices beyond the layout. It has a right inverse if the layout has
+/// these indices beyond its size.
 #[test]
 fn right_inverses_of_swizzles_to_the_left() {
     let mut answered = 0;

@@ -1,10 +1,12 @@
-//! The theorems of "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972) about tractable layouts.
+//! The theorems of "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972) about tractable
+//! layouts.
 //!
-//! A morphism of the category Tuple from `(s0, s1, ..)` to `(t0, t1, ..)` sends each entry of its domain to an equal entry of
-//! its codomain, no two to the same, or to none. Its layout has the domain as shape; the stride of an entry is the product of
-//! the codomain before the entry that it is sent to, or 0. A layout is *tractable* if each of its strides, sorted and without
-//! the zeros, is a multiple of the stride times the extent before it. The theorems say that the tractable layouts are those of
-//! morphisms, and that the operations on layouts are those on morphisms.
+//! A morphism of the category Tuple from `(s0, s1, ..)` to `(t0, t1, ..)` sends each entry of its
+//! domain to an equal entry of its codomain, no two to the same, or to none. Its layout has the
+//! domain as shape; the stride of an entry is the product of the codomain before the entry that it
+//! is sent to, or 0. A layout is *tractable* if each of its strides, sorted and without the zeros,
+//! is a multiple of the stride times the extent before it. The theorems say that the tractable
+//! layouts are those of morphisms, and that the operations on layouts are those on morphisms.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -40,7 +42,8 @@ impl Morphism {
         }
     }
 
-    /// The morphism of a tractable layout in standard form: the codomain alternates between gaps and modes.
+    /// The morphism of a tractable layout in standard form: the codomain alternates between gaps
+    /// and modes.
     fn standard(layout: &Layout) -> Option<Morphism> {
         let leaves = leaves(layout);
         let mut order: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].1 != 0).collect();
@@ -80,8 +83,8 @@ impl Morphism {
         }
     }
 
-    /// The same function with the entries of the codomain replaced by factors, and each entry of the domain by those of the
-    /// entry that it is sent to.
+    /// The same function with the entries of the codomain replaced by factors, and each entry of
+    /// the domain by those of the entry that it is sent to.
     fn with_codomain(&self, factors: &[Vec<i64>]) -> Morphism {
         let first = |to: usize| factors[..to].iter().map(Vec::len).sum::<usize>();
         let (mut domain, mut map) = (Vec::new(), Vec::new());
@@ -100,8 +103,8 @@ impl Morphism {
         Morphism { domain, codomain: factors.concat(), map }
     }
 
-    /// The same function with the entries of the domain replaced by factors, and each entry of the codomain that is hit by
-    /// those of the entry that is sent to it.
+    /// The same function with the entries of the domain replaced by factors, and each entry of the
+    /// codomain that is hit by those of the entry that is sent to it.
     fn with_domain(&self, factors: &[Vec<i64>]) -> Morphism {
         let mut of_codomain: Vec<Vec<i64>> = self.codomain.iter().map(|t| vec![*t]).collect();
         for (to, factors) in self.map.iter().zip(factors) {
@@ -119,8 +122,8 @@ impl Morphism {
         Morphism { domain, codomain: of_codomain.concat(), map }
     }
 
-    /// The weak composite: `self`, then `next`, after both are refined so that the codomain of `self` is the beginning of the
-    /// domain of `next`. `None` if there are no such refinements.
+    /// The weak composite: `self`, then `next`, after both are refined so that the codomain of
+    /// `self` is the beginning of the domain of `next`. `None` if there are no such refinements.
     fn then_weakly(&self, next: &Morphism) -> Option<Morphism> {
         let (of_codomain, of_domain) = mutual_refinement(&self.codomain, &next.domain)?;
         let mut first = self.with_codomain(&of_codomain);
@@ -134,8 +137,8 @@ impl Morphism {
 /// The factors of each extent.
 type Parts = Vec<Vec<i64>>;
 
-/// Factors of each entry of `a` and of each entry of `b`, so that those of `a` are the first of those of `b`: both tuples are
-/// cut where either of them has an end.
+/// Factors of each entry of `a` and of each entry of `b`, so that those of `a` are the first of
+/// those of `b`: both tuples are cut where either of them has an end.
 fn mutual_refinement(a: &[i64], b: &[i64]) -> Option<(Parts, Parts)> {
     let ends = |tuple: &[i64]| {
         let end = |product: &mut i64, s: &i64| {
@@ -185,7 +188,8 @@ fn leaves(layout: &Layout) -> Vec<(i64, i64)> {
     layout.to_static().unwrap().leaves().collect()
 }
 
-/// The definition of tractable: of the sorted strides that are not 0, each is a multiple of the one before times its extent.
+/// The definition of tractable: of the sorted strides that are not 0, each is a multiple of the one
+/// before times its extent.
 fn is_tractable(layout: &Layout) -> bool {
     let mut modes: Vec<(i64, i64)> =
         leaves(layout).into_iter().map(|(s, d)| (d, s)).filter(|(d, _)| *d != 0).collect();
@@ -267,7 +271,8 @@ fn tractable_layouts_are_those_of_morphisms() {
     assert!(tractable > 1000, "{tractable}");
 }
 
-/// A complement that tiles exists if and only if the sorted strides divide, and it is that of the morphism.
+/// A complement that tiles exists if and only if the sorted strides divide, and it is that of the
+/// morphism.
 #[test]
 fn a_complement_exists_if_and_only_if_the_sorted_strides_divide() {
     let mut tilings = 0;
@@ -295,8 +300,8 @@ fn a_complement_exists_if_and_only_if_the_sorted_strides_divide() {
     assert!(tilings > 100, "{tilings}");
 }
 
-/// The set `R` with 0 for which each of `0..n` is one sum of an element of `values` and one of `R`. It is unique: its next
-/// element is the smallest number that is no sum yet.
+/// The set `R` with 0 for which each of `0..n` is one sum of an element of `values` and one of `R`.
+/// It is unique: its next element is the smallest number that is no sum yet.
 pub(crate) fn tiles(values: &[i64], n: i64) -> Option<Vec<i64>> {
     let mut covered = vec![false; usize::try_from(n).unwrap()];
     let mut out = Vec::new();
@@ -324,7 +329,8 @@ proptest! {
         check_same(&composite, made.unwrap())?;
     }
 
-    /// Tractable and weakly composable: the composition exists and is that of the morphisms, so it is tractable too.
+    /// Tractable and weakly composable: the composition exists and is that of the morphisms, so it
+    /// is tractable too.
     #[test]
     fn weak_composites_are_compositions(f in morphisms(), g in morphisms()) {
         let Some(composite) = f.then_weakly(&g) else { return Ok(()) };
@@ -366,13 +372,15 @@ proptest! {
     }
 }
 
-/// The weak composite is defined often enough for the law to mean something, and refused where the paper's authors say so.
+/// The weak composite is defined often enough for the law to mean something, and refused where the
+/// paper's authors say so.
 #[test]
 fn weak_composites_of_examples() {
     let of = |text: &str| Morphism::standard(&text.parse().unwrap()).unwrap();
     let composite = of("(6,6):(1,6)").then_weakly(&of("(2,6,6):(1,2,12)")).unwrap();
     assert_eq!(composite.layout().coalesce().unwrap().to_string(), "36:1");
-    // Both are tractable and the composition exists, but the result is not tractable: 12 and 18 do not divide each other.
+    // Both are tractable and the composition exists, but the result is not tractable: 12 and 18 do
+    // not divide each other.
     let (a, b) = ("(6,3):(21,7)".parse::<Layout>().unwrap(), "4:3".parse::<Layout>().unwrap());
     assert!(of("4:3").then_weakly(&of("(6,3):(21,7)")).is_none());
     let made = a.composition(&b).unwrap();

@@ -68,8 +68,8 @@ fn trees() -> impl Strategy<Value = Tree> {
     ]
 }
 
-/// Orders two trees as CuTe's `lex_less` does: the first pair of modes that differ decides, and a tuple comes before its
-/// extensions. `None` where a number meets a tuple.
+/// Orders two trees as CuTe's `lex_less` does: the first pair of modes that differ decides, and a
+/// tuple comes before its extensions. `None` where a number meets a tuple.
 fn less(a: &Tree, b: &Tree, reverse: bool) -> Option<bool> {
     match (a, b) {
         (Leaf(a), Leaf(b)) => Some(a < b),
@@ -212,7 +212,8 @@ proptest! {
             (false, [x.lex_less(&y), x.lex_gtr(&y), x.lex_leq(&y), x.lex_geq(&y)]),
             (true, [x.colex_less(&y), x.colex_gtr(&y), x.colex_leq(&y), x.colex_geq(&y)]),
         ] {
-            // An error of ours may name a pair that the definition never reaches, but never the other way.
+            // An error of ours may name a pair that the definition never reaches, but never the
+            // other way.
             if let [Ok(is_less), Ok(is_gtr), Ok(is_leq), Ok(is_geq)] = made {
                 prop_assert_eq!((Some(is_less), Some(is_gtr)), (less(&a, &b, reverse), less(&b, &a, reverse)));
                 prop_assert_eq!((is_leq, is_geq), (!is_gtr, !is_less));
@@ -308,7 +309,8 @@ proptest! {
         }
     }
 
-    /// CuTe's `get_hier_coord`, `get_flat_coord` and `get_1d_coord` of a compact layout: the coordinate of an index.
+    /// CuTe's `get_hier_coord`, `get_flat_coord` and `get_1d_coord` of a compact layout: the
+    /// coordinate of an index.
     #[test]
     fn coordinates_of_an_index_have_three_forms(s in shapes(64)) {
         let l = Layout::compact(s.clone());
@@ -350,7 +352,8 @@ proptest! {
         prop_assert_eq!(leaves.iter().map(|(s, _)| s).product::<i64>(), view.size());
     }
 
-    /// If `S(old(i)) == old(j)`, then `R(i) == new(j)`. Layouts: each coordinate bit has an index bit of its own.
+    /// If `S(old(i)) == old(j)`, then `R(i) == new(j)`. Layouts: each coordinate bit has an index
+    /// bit of its own.
     #[test]
     fn transferred_swizzles_permute_the_same_coordinates(
         swizzle in swizzles(),
@@ -382,7 +385,8 @@ fn bits(n: usize) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Returns true if some swizzle of 8 bits permutes the coordinates of `new` as `swizzle` permutes those of `old`.
+/// Returns true if some swizzle of 8 bits permutes the coordinates of `new` as `swizzle` permutes
+/// those of `old`.
 fn exists(swizzle: Swizzle, old: &Layout, new: &Layout) -> bool {
     let from = LinearLayout::new(old).unwrap();
     let wanted: Option<Vec<i64>> = (0..64)

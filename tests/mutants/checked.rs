@@ -1,4 +1,5 @@
-//! Runs kernels with checks in their code on the simulator: they do what the simulator's own checks do.
+//! Runs kernels with checks in their code on the simulator: they do what the simulator's own checks
+//! do.
 
 use super::kernels::{Subject, subjects};
 use super::operators::mutants;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tilewright::ir::{Kernel, Record, parse};
 use tilewright::sim::{Fault, FaultCause, Options};
 
-/// Runs the kernel with its checks, with the text of an error. A fault that no check found is `None`.
+/// Runs the kernel with its checks, with the text of an error. A fault that no check found is
+/// `None`.
 fn run(subject: &Subject, text: &str) -> (Result<Vec<Vec<u8>>, Option<Fault>>, String) {
     let kernel = Kernel::verify(parse("kernel.kir", text).unwrap()).unwrap();
     let checked = kernel.checked().unwrap_or_else(|errors| panic!("{errors}\n{text}"));

@@ -2,7 +2,8 @@
 
 use super::operators::Mutant;
 
-/// The kernel, the operator of a class, the text of the line with the number of such sites, and the reason.
+/// The kernel, the operator of a class, the text of the line with the number of such sites, and the
+/// reason.
 type Entry = (&'static str, (&'static str, &'static str), (&'static str, usize), &'static str);
 
 const OTHER_MEMORY: &str = "the barrier passes an access to memory that no other thread accesses";

@@ -1,9 +1,9 @@
 //! Makes mistakes in correct kernels and counts how many of them the simulator names.
 //!
-//! `cargo test --release --test mutants -- --nocapture` tries all and prints the table of docs/evidence/sanitizer.md; a
-//! build with debug assertions tries a twentieth, and all with `TILEWRIGHT_ALL_MUTANTS=1`.
+//! `cargo test --release --test mutants -- --nocapture` tries all and prints the table of
+//! docs/evidence/sanitizer.md; a build with debug assertions tries a twentieth, and all with
+//! `TILEWRIGHT_ALL_MUTANTS=1`.
 
-#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -19,7 +19,6 @@ mod checked;
 mod equivalent;
 mod kernels;
 mod operators;
-#[cfg(feature = "cuda-any-version")]
 mod peers;
 mod speed;
 
@@ -163,8 +162,8 @@ impl Row {
     }
 }
 
-/// Classes of mistakes in what is computed. In those of all others a barrier, a fence, a wait, a count, a phase, a scope, a mask, a
-/// stage or an order is wrong.
+/// Classes of mistakes in what is computed. In those of all others a barrier, a fence, a wait, a
+/// count, a phase, a scope, a mask, a stage or an order is wrong.
 const LOGIC: [&str; 6] =
     ["atomic", "shared allocation", "guard", "comparison", "block index", "thread index"];
 

@@ -147,7 +147,8 @@ impl Site<'_> {
         (new != value && new >= 0).then(|| self.with_constant(operand, &new.to_string(), ty))?
     }
 
-    /// The line of the next access before (or behind) this one in the same region, over pure operations only.
+    /// The line of the next access before (or behind) this one in the same region, over pure
+    /// operations only.
     fn neighbour(&self, behind: bool) -> Option<usize> {
         let mut at = self.at;
         loop {
@@ -167,7 +168,8 @@ impl Site<'_> {
         }
     }
 
-    /// The kernel with the line on the other side of the next fence, or of the next strong operation.
+    /// The kernel with the line on the other side of the next fence, or of the next strong
+    /// operation.
     fn moved_over_sync(&self, behind: bool) -> Option<String> {
         let mut at = self.at;
         loop {
@@ -500,7 +502,8 @@ fn is_reset(s: &Site<'_>) -> bool {
     s.line().ends_with(";reset")
 }
 
-/// Both halves of a barrier of the cluster, which follow each other, on the other side of the next access.
+/// Both halves of a barrier of the cluster, which follow each other, on the other side of the next
+/// access.
 fn moved_cluster_barrier(s: &Site<'_>, behind: bool) -> Option<String> {
     let is_wait = |line: &String| op_of(line) == "barrier_cluster_wait";
     if s.op() != "barrier_cluster_arrive" || !s.lines.get(s.at + 1).is_some_and(is_wait) {

@@ -1,4 +1,5 @@
-//! Launches mutants on a GPU, for `scripts/sanitizer-peers`: other sanitisers run beside the simulator.
+//! Launches mutants on a GPU, for `scripts/sanitizer-peers`: other sanitisers run beside the
+//! simulator.
 
 use super::kernels::{Arg, Subject, subjects};
 use super::operators::{Mutant, mutants};
@@ -21,7 +22,8 @@ const PEER: &str = "TILEWRIGHT_PEER";
 /// The mutants that are compared.
 const PEERS: usize = 60;
 
-/// The longest time from a launch to its end. A sanitizer makes the kernels some thousand times slower, to milliseconds.
+/// The longest time from a launch to its end. A sanitizer makes the kernels some thousand times
+/// slower, to milliseconds.
 const LONGEST: Duration = Duration::from_secs(5);
 
 struct Peer<'s> {
@@ -109,7 +111,8 @@ fn launch(device: &Device, peer: &Peer<'_>) -> Result<(), runtime::RuntimeError>
     let options = LaunchOptions::default().cooperative(peer.subject.is_cooperative());
     std::thread::spawn(|| {
         std::thread::sleep(LONGEST);
-        // The kernel would take its share of the GPU from the other processes. Only the end of the process ends it.
+        // The kernel would take its share of the GPU from the other processes. Only the end of the
+        // process ends it.
         println!("\npeer hangs");
         std::process::abort();
     });

@@ -11,8 +11,8 @@ use tilewright::sim::Options;
 
 const RUNS: u32 = 5;
 
-/// Returns the seconds of a product of `size x size x size` on one thread, with race detection or without: the shortest of
-/// `RUNS` runs.
+/// Returns the seconds of a product of `size x size x size` on one thread, with race detection or
+/// without: the shortest of `RUNS` runs.
 fn product<T: Element + Number>(name: &str, size: u32, race: bool) -> f64 {
     let config: GemmConfig = name.parse().unwrap();
     let options = Options::default().target(config.target).threads(1).race(race);

@@ -1,5 +1,5 @@
-//! The law: if an obligation is proved, or proved by conditions that a launch fulfils, the simulator
-//! finds no fault there.
+//! The law: if an obligation is proved, or proved by conditions that a launch fulfils, the
+//! simulator finds no fault there.
 
 use tilewright::ir::{Kernel, KernelIr};
 use tilewright::prove::{Condition, LaunchValues, Proof, Verdict};

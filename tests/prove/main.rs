@@ -3,7 +3,6 @@
 //! `TILEWRIGHT_PROVE_CASES=100000 cargo test --release --test prove` is the long run;
 //! `TILEWRIGHT_PROVE_SEED` starts elsewhere.
 
-#![cfg(feature = "sim")]
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -27,6 +26,5 @@ mod generator;
 mod law;
 mod library;
 mod random;
-#[cfg(feature = "cuda-any-version")]
 mod subjects;
 mod verdicts;

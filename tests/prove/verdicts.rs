@@ -286,7 +286,8 @@ fn vectors_and_alignment() {
         ),
         "o",
     );
-    // A row pitch that is promised to be a multiple of 4: once for the promise, once for the access.
+    // A row pitch that is promised to be a multiple of 4: once for the promise, once for the
+    // access.
     expect(
         SHARED,
         &format!(

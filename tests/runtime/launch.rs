@@ -1,5 +1,5 @@
-//! Launches as a user writes them, on every device: the same tests, the same results. The tests of the second
-//! half need a GPU, and run where the environment has `TILEWRIGHT_GPU=1`.
+//! Launches as a user writes them, on every device: the same tests, the same results. The tests of
+//! the second half need a GPU, and run where the environment has `TILEWRIGHT_GPU=1`.
 
 use crate::support::device;
 use crate::support::kernels::{Axpy, axpy};
@@ -167,7 +167,8 @@ fn a_kernel_without_a_rust_signature() {
     }
 }
 
-/// All the shared memory that a block of the target can have: every byte of it keeps what is stored there.
+/// All the shared memory that a block of the target can have: every byte of it keeps what is stored
+/// there.
 #[test]
 fn shared_memory_that_a_launch_gives() {
     for device in devices() {
@@ -251,7 +252,8 @@ fn pinned_memory_in_flight() {
         let mut to = device.pinned::<f32>(len).unwrap();
         let (mut x, mut y) = (device.zeros(len).unwrap(), device.zeros(len).unwrap());
         for i in 1..=3 {
-            // Keeps the stream busy, so that the copies behind it are in flight when the host goes on.
+            // Keeps the stream busy, so that the copies behind it are in flight when the host goes
+            // on.
             f.launch_with(on(&a), Grid::cover(1, 64), (&y, &mut x, n)).unwrap();
             from.as_mut_slice().unwrap().fill(i as f32);
             x.write_from(&from, &a).unwrap();
@@ -445,7 +447,8 @@ fn streams_outlive_their_recordings() {
     }
 }
 
-/// The arguments of a launch can be made before it, tensor maps that are written too, and as often as one likes.
+/// The arguments of a launch can be made before it, tensor maps that are written too, and as often
+/// as one likes.
 #[test]
 fn a_tuple_of_arguments_can_be_held() {
     let device = Device::sim().unwrap();
@@ -497,7 +500,6 @@ fn the_default_simulator_has_the_target_of_the_environment() {
 }
 
 /// Streams and memory of a program that uses `cudarc`, in and out.
-#[cfg(feature = "cuda-any-version")]
 #[test]
 fn gpu_streams_and_memory_of_cudarc() {
     use cudarc::driver::CudaContext;
@@ -636,8 +638,8 @@ fn gpu_of_no_such_number() {
     assert_eq!(Device::default(), Ok(device));
 }
 
-/// The kernel reads `x` for a while; `x` and the function are dropped meanwhile, and their memory is asked for
-/// again.
+/// The kernel reads `x` for a while; `x` and the function are dropped meanwhile, and their memory
+/// is asked for again.
 #[test]
 fn gpu_drops_under_a_running_kernel() {
     let Some(device) = wanted_gpu() else { return };

@@ -11,11 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(feature = "sim")]
 mod errors;
-#[cfg(feature = "sim")]
 mod eval;
-#[cfg(feature = "sim")]
 mod launch;
-#[cfg(feature = "sim")]
 mod modules;

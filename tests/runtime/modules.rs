@@ -207,8 +207,9 @@ fn counts(name: &str, target: Target) -> Kernel<Out<u32>> {
     .unwrap()
 }
 
-/// A global array has its initial values when the kernel is loaded. A launch sees what earlier launches of that function have
-/// stored, and nothing of other kernels, or of the same kernel loaded again.
+/// A global array has its initial values when the kernel is loaded. A launch sees what earlier
+/// launches of that function have stored, and nothing of other kernels, or of the same kernel
+/// loaded again.
 #[test]
 fn global_arrays_last_as_long_as_the_function() {
     for device in devices() {
@@ -249,7 +250,8 @@ fn global_arrays_are_not_shared() {
     }
 }
 
-/// The simulator finds an access outside, with the line that made the array; so do the checks in a kernel's code.
+/// The simulator finds an access outside, with the line that made the array; so do the checks in a
+/// kernel's code.
 #[test]
 fn global_arrays_are_checked() {
     let device = Device::sim().unwrap();
@@ -271,7 +273,8 @@ fn global_arrays_are_checked() {
     }
 }
 
-/// Every schedule starts with the content that the launch found, and the results are those of the first.
+/// Every schedule starts with the content that the launch found, and the results are those of the
+/// first.
 #[test]
 fn schedules_do_not_see_one_another_in_global_arrays() {
     let kernel = counts("kernel", Target::SM_80);

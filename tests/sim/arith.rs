@@ -1,4 +1,5 @@
-//! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner values.
+//! Every arithmetic operation on every scalar type, against its definition, on all pairs of corner
+//! values.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -253,8 +254,8 @@ fn f64s() -> Vec<f64> {
     all
 }
 
-/// The NaN that an H200 gives. It is recognised and chosen by its bits: where floating point numbers are compared, an
-/// optimised build may give the host's NaN instead.
+/// The NaN that an H200 gives. It is recognised and chosen by its bits: where floating point
+/// numbers are compared, an optimised build may give the host's NaN instead.
 trait Nan: Float {
     fn has_nan_bits(self) -> bool;
     fn is_negative(self) -> bool;
@@ -316,7 +317,8 @@ fn check_float<T: Nan + Signed + PartialOrd>(all: &[T]) {
 
 #[test]
 fn f32_is_the_rounded_result_of_f64() {
-    // 53 bits are more than twice 24 and two more, so rounding twice gives the correctly rounded result.
+    // 53 bits are more than twice 24 and two more, so rounding twice gives the correctly rounded
+    // result.
     let all = f32s();
     let pairs = (all.as_slice(), all.as_slice());
     let wide = |f: fn(f64, f64) -> f64| {

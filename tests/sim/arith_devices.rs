@@ -2,8 +2,8 @@
 //!
 //! The simulator takes all of them; with `TILEWRIGHT_GPU=1` the first GPU gives the same bits.
 //!
-//! NaN is NaN whatever its bits: those differ for `f64`, and for `neg` and `abs`. Approximations are compared
-//! with their bounds, in a test of their own.
+//! NaN is NaN whatever its bits: those differ for `f64`, and for `neg` and `abs`. Approximations
+//! are compared with their bounds, in a test of their own.
 
 use crate::support::{any_buffer, computed, device, raw, text};
 
@@ -331,9 +331,10 @@ fn beyond<T: Element>(
     (ratio > 1.0 || ratio.is_nan()).then(text)
 }
 
-/// The bounds of the PTX ISA: `ex2` is within 2^-9.9 of `f16`, 2^-7 of `bf16`, relatively; `tanh` within 2^-10.987
-/// of `f16`, 2^-8 of `bf16`. The last is not true of an H200, which is 2^-7.9999 off at 0.74609375, where the result
-/// lies close above a number of `bf16` and the next lower one is given.
+/// The bounds of the PTX ISA: `ex2` is within 2^-9.9 of `f16`, 2^-7 of `bf16`, relatively; `tanh`
+/// within 2^-10.987 of `f16`, 2^-8 of `bf16`. The last is not true of an H200, which is 2^-7.9999
+/// off at 0.74609375, where the result lies close above a number of `bf16` and the next lower one
+/// is given.
 #[test]
 fn approximations_of_16_bits_are_within_their_bounds() {
     fn operands<T: Element>() -> (Vec<T>, Vec<(T, bool, bool)>) {

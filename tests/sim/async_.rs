@@ -1,6 +1,7 @@
 //! Runs asynchronous operations on the simulator.
 //!
-//! Boxes are compared with the host, phases of barriers with a model; missing waits in pipelines must show.
+//! Boxes are compared with the host, phases of barriers with a model; missing waits in pipelines
+//! must show.
 
 use crate::support::pipelines;
 
@@ -357,7 +358,8 @@ fn phases_are_those_of_the_model() {
     }
 }
 
-/// A loop that asks a barrier again and again ends, with and without sleep, and a wait costs no fuel.
+/// A loop that asks a barrier again and again ends, with and without sleep, and a wait costs no
+/// fuel.
 #[test]
 fn polls_end_and_waits_are_free() {
     let text = |poll: &str| {
@@ -498,8 +500,8 @@ fn a_pipeline_of_boxes_and_tensor_cores_multiplies() {
     }
 }
 
-/// Whatever wait is left out, and whatever stage is filled or released too early: each order names it as a fault, so the
-/// rate is 1. A wrong product without a fault does not count.
+/// Whatever wait is left out, and whatever stage is filled or released too early: each order names
+/// it as a fault, so the rate is 1. A wrong product without a fault does not count.
 #[test]
 fn a_missing_wait_shows() {
     let text = hopper_gemm();
@@ -634,7 +636,8 @@ fn copies_of_threads_in_stages() {
     }
 }
 
-/// A staging tile that is written again before somebody has waited for the store to read it is a fault.
+/// A staging tile that is written again before somebody has waited for the store to read it is a
+/// fault.
 #[test]
 fn a_store_that_is_overtaken_shows() {
     let text = "kernel @store target sm_90 (%m: tensor_map<mut i32, 2>) {
@@ -699,7 +702,8 @@ fn results_do_not_depend_on_the_host() {
     assert_eq!(seen.len(), 1);
 }
 
-/// The time of a GEMM of 512 cubed: `cargo test --release --test sim async_:: -- --ignored --nocapture`.
+/// The time of a GEMM of 512 cubed:
+/// `cargo test --release --test sim async_:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, in release"]
 fn time_of_a_gemm() {

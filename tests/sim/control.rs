@@ -1,5 +1,5 @@
-//! Every control construct, under divergence: each thread must compute what the same Rust code computes on
-//! the host.
+//! Every control construct, under divergence: each thread must compute what the same Rust code
+//! computes on the host.
 
 use crate::support::text;
 
@@ -12,8 +12,8 @@ use tilewright::sim::{GlobalBuffer, KernelArg, LaunchReport, Options, Order, run
 
 type Threads = (GlobalMut<i32>,);
 
-/// Runs a kernel that computes one `i32` for each thread of two blocks of 70, in every order of warps, and
-/// compares each with `host` of the thread's number.
+/// Runs a kernel that computes one `i32` for each thread of two blocks of 70, in every order of
+/// warps, and compares each with `host` of the thread's number.
 #[track_caller]
 fn check<R: tilewright::ir::builder::BodyResult>(
     body: impl for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>, Val<'b, GlobalMut<i32>>) -> R,

@@ -1,4 +1,5 @@
-//! Cooperative launches on the simulator: all blocks are resident and run in turn, on any number of host threads.
+//! Cooperative launches on the simulator: all blocks are resident and run in turn, on any number of
+//! host threads.
 
 use tilewright::ir::op::{AtomicOrder, LoadAccess, MemScope};
 use tilewright::ir::{GlobalMut, Kernel, Target, range};
@@ -7,9 +8,9 @@ use tilewright::sim::{self, GlobalBuffer, KernelArg, Options, Order, RunError};
 
 type Params = (GlobalMut<i32>, GlobalMut<i32>, i32);
 
-/// In each of `rounds` rounds, a block adds 1 to its own number and waits for all blocks; then it checks that the last
-/// block, whose number it reads, has done the same. Rounds alternate between two numbers of each block, so that no block writes
-/// what another one still reads.
+/// In each of `rounds` rounds, a block adds 1 to its own number and waits for all blocks; then it
+/// checks that the last block, whose number it reads, has done the same. Rounds alternate between
+/// two numbers of each block, so that no block writes what another one still reads.
 fn grid_barrier() -> Kernel<Params> {
     Kernel::<Params>::build("grid_barrier", Target::SM_90, |k, (arrived, numbers, rounds)| {
         let (block, blocks) = (k.block_idx().x, k.grid_dim().x);

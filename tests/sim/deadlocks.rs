@@ -1,4 +1,5 @@
-//! Kernels whose warps wait for ever: the fault lists all warps, what each waits for, and the cause first.
+//! Kernels whose warps wait for ever: the fault lists all warps, what each waits for, and the cause
+//! first.
 
 use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;
@@ -142,7 +143,8 @@ fn warps_that_have_ended_are_named() {
 /// The warp that stopped first comes before the warps that it stopped.
 #[test]
 fn the_wait_that_came_first_is_the_cause() {
-    // Warp 0 comes to a barrier for which it counts one warp too many, the others wait for it at the next one.
+    // Warp 0 comes to a barrier for which it counts one warp too many, the others wait for it at
+    // the next one.
     let text = "kernel @k target sm_80 () {
   %t = sreg<tid.x> : i32
   %n32 = const 32 : i32

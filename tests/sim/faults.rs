@@ -28,8 +28,8 @@ fn check<P: Params>(
     check_ir(kernel.ir(), grid, args, expected)
 }
 
-/// As `check`, with the index of the thread in place of the index of the block: the verifier finds a barrier
-/// that only some threads reach, so the kernels here are changed after it.
+/// As `check`, with the index of the thread in place of the index of the block: the verifier finds
+/// a barrier that only some threads reach, so the kernels here are changed after it.
 #[track_caller]
 fn check_by_thread<P: Params>(
     grid: Grid,
@@ -67,7 +67,8 @@ fn check_ir(ir: &KernelIr, grid: Grid, args: &[KernelArg<'_>], expected: Expect)
         assert_eq!(fault(Order::RoundRobin, 1, race), first);
     }
     assert_eq!(fault(Order::Random { seed: 5 }, 0, false), first);
-    // With race detection four blocks run at once in a random order: the first fault may be that of another block.
+    // With race detection four blocks run at once in a random order: the first fault may be that of
+    // another block.
     let of_any_block = fault(Order::Random { seed: 5 }, 0, true);
     let place = |fault: &Fault| (fault.op, fault.path.clone(), fault.location.line);
     assert_eq!(place(&of_any_block), place(&first));
@@ -87,7 +88,8 @@ fn without_lines(text: &str) -> String {
     out
 }
 
-/// A warp of the second block waits elsewhere: the verifier finds that, so the kernel is changed after it.
+/// A warp of the second block waits elsewhere: the verifier finds that, so the kernel is changed
+/// after it.
 #[test]
 fn a_barrier_of_the_cluster_that_never_opens() {
     let text = "kernel @cluster target sm_90 () {
@@ -614,7 +616,8 @@ fn accesses_without_an_order_are_a_race() {
     assert!(text.contains("no release and acquire with scope gpu orders the two blocks"), "{text}");
 }
 
-/// A tensor map that a kernel makes is of elements inside of the buffer of its parameter, and is made before it is taken.
+/// A tensor map that a kernel makes is of elements inside of the buffer of its parameter, and is
+/// made before it is taken.
 #[test]
 fn tensor_maps_in_memory() {
     type Params = (TensorMap<f32, 2>, Global<f32>, GlobalMut<u64>, [u64; 2]);

@@ -1,8 +1,10 @@
 //! Checks uses of shared memory while an asynchronous operation on it is in flight.
 //!
-//! Kernels with rings of stages are right; each with one mistake is a fault that names the access that came too early.
+//! Kernels with rings of stages are right; each with one mistake is a fault that names the access
+//! that came too early.
 //!
-//! A mistake is found in the default order and in each of the random ones, except for a mistake that depends on the order.
+//! A mistake is found in the default order and in each of the random ones, except for a mistake
+//! that depends on the order.
 
 use tilewright::arch::TensorMapDesc;
 use tilewright::ir::types::Scalar;
@@ -53,7 +55,8 @@ fn go(text: &str, arguments: Arguments, order: Order) -> Result<Vec<i32>, RunErr
 /// Random orders.
 const SEEDS: u64 = 12;
 
-/// A text, what stands for it in the wrong kernel, what the fault says, and how many of the random orders find it.
+/// A text, what stands for it in the wrong kernel, what the fault says, and how many of the random
+/// orders find it.
 type Mistake<'m> = (&'m str, &'m str, &'m str, u64);
 
 /// Checks a right kernel, and that it is at fault with each of the mistakes.

@@ -505,8 +505,8 @@ fn any_damage() -> impl Strategy<Value = Damage> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// IR that the verifier refuses has no meaning; it is refused here too, or does something, but it
-    /// never panics.
+    /// IR that the verifier refuses has no meaning; it is refused here too, or does something, but
+    /// it never panics.
     #[test]
     fn damaged_ir_does_not_panic(damages in prop::collection::vec(any_damage(), 1..4)) {
         let mut ir = everything();

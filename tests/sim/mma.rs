@@ -111,7 +111,8 @@ fn sum(c: f64, elem: Scalar, products: impl Iterator<Item = (f64, f64)>) -> f64 
     if elem == Scalar::F16 { f16::from_f64(sum).to_f64() } else { sum }
 }
 
-/// The documented sum where bits are cut off, in integers: `fraction_bits` below the largest exponent are kept.
+/// The documented sum where bits are cut off, in integers: `fraction_bits` below the largest
+/// exponent are kept.
 fn truncated(
     c: f64,
     elem: Scalar,
@@ -182,7 +183,8 @@ fn numbers(elem: Scalar, bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(size).map(element).collect()
 }
 
-/// The first thread-value pair to coordinate: `layout(thread + threads * value)` is `row + rows * column`.
+/// The first thread-value pair to coordinate: `layout(thread + threads * value)` is
+/// `row + rows * column`.
 fn place(layout: &Layout, [threads, thread, value]: [usize; 3], rows: usize) -> (usize, usize) {
     let index = layout.at((thread + threads * value) as i64).unwrap() as usize;
     (index % rows, index / rows)
@@ -365,7 +367,8 @@ fn every_shape_of_mma_sync_is_the_product() {
     assert_eq!(count, 4 + 2 + 2 + 4 + 4 * 3 + 4);
 }
 
-/// The layout of an operand as CUTLASS writes it, for `blocks` blocks along `mn`: `t` elements in 16 bytes.
+/// The layout of an operand as CUTLASS writes it, for `blocks` blocks along `mn`: `t` elements in
+/// 16 bytes.
 fn operand(major: Major, swizzle: SwizzleMode, t: i64, mn: i64) -> Layout {
     let u = 1i64 << swizzle.bits();
     let text = match (major, u) {
@@ -390,7 +393,8 @@ fn operand(major: Major, swizzle: SwizzleMode, t: i64, mn: i64) -> Layout {
     text.parse().unwrap()
 }
 
-/// An operand of `wgmma` in shared memory: its bytes from a multiple of 1024 on, and its descriptor.
+/// An operand of `wgmma` in shared memory: its bytes from a multiple of 1024 on, and its
+/// descriptor.
 fn in_shared(matrix: &Matrix, major: Major, swizzle: SwizzleMode) -> Option<(Vec<u8>, u64)> {
     let (elem, k) = (matrix.elem, matrix.columns);
     let size = elem.size_bytes();
@@ -434,7 +438,8 @@ struct Wgmma {
     accumulation: Accumulation,
 }
 
-/// Two multiplications: the first one sets D, the second one adds. Returns whether there is such an operand.
+/// Two multiplications: the first one sets D, the second one adds. Returns whether there is such an
+/// operand.
 fn check_wgmma(random: &mut Random, case: Wgmma) -> bool {
     let [a, b, c] = case.types;
     let (n, k) = (case.n, 32 / a.size_bytes() as usize);

@@ -9,7 +9,8 @@ use tilewright::runtime::Grid;
 
 type Params = (Global<f64>, Global<f64>, GlobalMut<f64>);
 
-/// `D += A B` with A of `m` rows, row by row, and B of 8 columns, column by column; `k` from 4 to 16.
+/// `D += A B` with A of `m` rows, row by row, and B of 8 columns, column by column; `k` from 4
+/// to 16.
 fn build(m: u32, k: u32, target: Target) -> Kernel<Params> {
     Kernel::<Params>::build("product", target, |body, (a, b, d)| {
         let lane = body.lane_id();

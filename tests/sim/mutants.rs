@@ -1,7 +1,7 @@
 //! Changes random kernels at random and checks that each is refused or works.
 //!
-//! The verifier returns errors, or the passes, the PTX writer, the text form and the simulator all take the kernel
-//! without a panic.
+//! The verifier returns errors, or the passes, the PTX writer, the text form and the simulator all
+//! take the kernel without a panic.
 //!
 //! `TILEWRIGHT_MUTANTS=1000000 cargo test --release --test sim mutants::` is the long run;
 //! `TILEWRIGHT_MUTANTS_SEED` starts elsewhere.
@@ -196,8 +196,8 @@ fn mutate(rng: &mut Rng, ir: &mut KernelIr) {
     }
 }
 
-/// Gives a verified kernel to all parts of the library, with race detection or without. Returns true if the simulator
-/// ran it to its end.
+/// Gives a verified kernel to all parts of the library, with race detection or without. Returns
+/// true if the simulator ran it to its end.
 fn use_everywhere(ir: &KernelIr, race: bool) -> bool {
     text::check_round_trip(ir);
     let kernel = Kernel::verify(ir.clone()).expect("it was verified");

@@ -1,8 +1,10 @@
-//! The floating point formats that Rust does not have, and vectors of them, against their definition.
+//! The floating point formats that Rust does not have, and vectors of them, against their
+//! definition.
 //!
-//! All bit patterns where there is one operand; random and corner ones where there are more. The reference
-//! computes with integers and picks the nearer neighbour in a table of all numbers of the format: it shares
-//! nothing with the code under test. With `TILEWRIGHT_GPU=1` the first GPU runs the same.
+//! All bit patterns where there is one operand; random and corner ones where there are more. The
+//! reference computes with integers and picks the nearer neighbour in a table of all numbers of the
+//! format: it shares nothing with the code under test. With `TILEWRIGHT_GPU=1` the first GPU runs
+//! the same.
 
 use crate::support::{computed, device};
 
@@ -82,8 +84,8 @@ impl<T: Narrow> Table<T> {
         Table { numbers }
     }
 
-    /// The number nearest to `x`, of two the one with an even last bit. `x` must be exact, or so much more
-    /// precise than the format that it is on the right side of every middle.
+    /// The number nearest to `x`, of two the one with an even last bit. `x` must be exact, or so
+    /// much more precise than the format that it is on the right side of every middle.
     fn nearest(&self, x: f64) -> f64 {
         let (magnitude, sign) = (x.abs(), if x.is_sign_negative() { -1.0 } else { 1.0 });
         let above = self.numbers.partition_point(|(number, _)| *number < magnitude);
@@ -180,7 +182,8 @@ fn every_number_is_widened_exactly() {
     widened::<f8e5m2>();
 }
 
-/// Values of `f32` that are hard to round to the format: its numbers, their middles, and the neighbours of both.
+/// Values of `f32` that are hard to round to the format: its numbers, their middles, and the
+/// neighbours of both.
 fn hard<T: Narrow>() -> Vec<f32> {
     let table = Table::<T>::new();
     let step = (table.numbers.len() / 4000).max(1);
@@ -339,8 +342,8 @@ impl<T: Narrow> Table<T> {
     }
 }
 
-/// The exact value of `a * b + c`, rounded to 100 bits or so: an integer and the exponent of its unit, where the
-/// operands are numbers of a format.
+/// The exact value of `a * b + c`, rounded to 100 bits or so: an integer and the exponent of its
+/// unit, where the operands are numbers of a format.
 fn exact_fma(a: f64, b: f64, c: f64) -> Option<(i128, i32)> {
     // All three as integers of a common unit, if the range allows.
     let split = |x: f64| {
@@ -375,8 +378,8 @@ fn exact_fma(a: f64, b: f64, c: f64) -> Option<(i128, i32)> {
 
 fn arithmetic<T: Narrow + Float>() {
     let table = Table::<T>::new();
-    // `f64` has more than twice as many digits, so the operations rounded to it are on the right side of every
-    // middle.
+    // `f64` has more than twice as many digits, so the operations rounded to it are on the right
+    // side of every middle.
     let nearest = |x: f64| if x.is_finite() { table.nearest(x) } else { x };
     let triples = triples::<T>();
     let pairs: Vec<(T, T, bool)> = triples.iter().map(|(a, b, _)| (*a, *b, false)).collect();

@@ -1,7 +1,7 @@
 //! Random programs give the same on a GPU as on the simulator.
 //!
-//! With `TILEWRIGHT_GPU=1`, else there is nothing to compare with. `TILEWRIGHT_CASES` says how many programs run,
-//! `TILEWRIGHT_RANDOM_SEED` starts elsewhere.
+//! With `TILEWRIGHT_GPU=1`, else there is nothing to compare with. `TILEWRIGHT_CASES` says how many
+//! programs run, `TILEWRIGHT_RANDOM_SEED` starts elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,8 @@ fn load(gpu: &Device, kernels: &[Kernel<Untyped>]) -> Vec<Function<Untyped>> {
     functions
 }
 
-/// Control flow in every form, as it was built and after loops are unrolled and fetch ahead, on two warps.
+/// Control flow in every form, as it was built and after loops are unrolled and fetch ahead, on two
+/// warps.
 #[test]
 fn random_loops_are_the_same_everywhere() {
     let Some(gpu) = device::wanted_gpu() else { return };
@@ -67,8 +68,9 @@ fn random_loops_are_the_same_everywhere() {
     }
 }
 
-/// Returns true if one thread alone in its grid computes the same in every run and on every device, but for the bits of
-/// NaN. The kernel has no approximation, reads no register that differs by device or time, and reads no bits of a NaN.
+/// Returns true if one thread alone in its grid computes the same in every run and on every device,
+/// but for the bits of NaN. The kernel has no approximation, reads no register that differs by
+/// device or time, and reads no bits of a NaN.
 fn is_determined(ir: &KernelIr) -> bool {
     let is_map = |ty: Type| matches!(ty, Type::TensorMap { .. });
     let may_be_nan = |value| {
@@ -154,7 +156,8 @@ fn determined_programs_have_every_kind_of_operation_of_one_thread() {
 /// Bytes behind each pointer that is a parameter.
 const BYTES: usize = 512;
 
-/// Returns the memory behind the pointers, zero before the launch, with the same bits for all NaN; `None` after a fault.
+/// Returns the memory behind the pointers, zero before the launch, with the same bits for all NaN;
+/// `None` after a fault.
 fn memory(device: &Device, f: &Function<Untyped>, ir: &KernelIr) -> Option<Vec<Vec<u64>>> {
     let mut buffers: Vec<(Type, Scalar, Box<dyn AnyBuffer>)> = Vec::new();
     for param in ir.params.iter() {
@@ -198,8 +201,8 @@ impl OfElement for Three {
     }
 }
 
-/// Any operation of a thread alone that the generator of random kernels makes, in any control flow. Kernels
-/// that the simulator finds at fault, or that do not end, are left out.
+/// Any operation of a thread alone that the generator of random kernels makes, in any control flow.
+/// Kernels that the simulator finds at fault, or that do not end, are left out.
 #[test]
 fn random_programs_are_the_same_everywhere() {
     let Some(gpu) = device::wanted_gpu() else { return };

@@ -1,5 +1,6 @@
-//! Unrolling and fetching ahead change nothing: random kernels give the same on the simulator before and after
-//! they are lowered. The same kernels are read back from their text, and written as PTX.
+//! Unrolling and fetching ahead change nothing: random kernels give the same on the simulator
+//! before and after they are lowered. The same kernels are read back from their text, and written
+//! as PTX.
 //!
 //! `TILEWRIGHT_RANDOM_LOOPS=10000 cargo test --release --test sim random_loops::` is the long run;
 //! `TILEWRIGHT_RANDOM_LOOPS_SEED` starts elsewhere.

@@ -1,4 +1,5 @@
-//! The README and `docs/safety.md` show what the library reports if a synchronisation is deleted: these are the reports.
+//! The README and `docs/safety.md` show what the library reports if a synchronisation is deleted:
+//! these are the reports.
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, parse, range};
@@ -44,7 +45,8 @@ fn without_a_barrier() -> Kernel<Args> {
     kernel.unwrap()
 }
 
-/// The report with the lines of the README's listing, as a file `matmul.rs`, in place of the lines of this file.
+/// The report with the lines of the README's listing, as a file `matmul.rs`, in place of the lines
+/// of this file.
 fn in_lines_of(listing: &str, report: &str) -> String {
     let mut parts = report.split("tests/sim/readme.rs:");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -80,14 +82,16 @@ fn the_report_of_a_missing_barrier() {
     }
 }
 
-/// The pitch of the tiles: the threads of a warp store, and load for the product, without bank conflicts.
+/// The pitch of the tiles: the threads of a warp store, and load for the product, without bank
+/// conflicts.
 #[test]
 fn the_pitch_avoids_bank_conflicts() {
     let conflicts = |pitch: i64, warp| {
         let tile = layout!((32, 8):(1, pitch));
         tile.bank_conflicts(&warp, 1, 32).unwrap().degree()
     };
-    // Thread t copies row t / 8 and column t % 8. Of the product it has row t % 16 and column t / 16.
+    // Thread t copies row t / 8 and column t % 8. Of the product it has row t % 16 and column t
+    // / 16.
     let (copies, rows, columns) =
         (layout!((8, 4):(32, 1)), layout!((16, 2):(1, 0)), layout!((16, 2):(0, 1)));
     assert_eq!([copies, rows, columns].map(|warp| conflicts(36, warp)), [1; 3]);
@@ -96,7 +100,8 @@ fn the_pitch_avoids_bank_conflicts() {
     assert_eq!(safety.matches("layout!((32, 8):(1, 36))").count(), 1);
 }
 
-/// The README's listing is the device code of the example, and without its wait the kernel is refused as the README says.
+/// The README's listing is the device code of the example, and without its wait the kernel is
+/// refused as the README says.
 #[test]
 fn a_deleted_wait_is_refused() {
     let readme = include_str!("../../README.md");

@@ -130,8 +130,8 @@ fn list<'j>(json: &'j Json, name: &str) -> &'j Vec<Json> {
     json[name].as_array().unwrap_or_else(|| panic!("`{name}` is a list"))
 }
 
-/// Each fill has its states in order, begins with a copy, and is free when its barrier says so; each wait ends in the
-/// step in which its phase ends.
+/// Each fill has its states in order, begins with a copy, and is free when its barrier says so;
+/// each wait ends in the step in which its phase ends.
 #[test]
 fn a_trace_says_who_waits_for_whom() {
     for order in [Order::RoundRobin, Order::Paced, Order::Fine] {

@@ -1,4 +1,5 @@
-//! Several schedules of one launch, and the second one that kernels get whose blocks wait for each other.
+//! Several schedules of one launch, and the second one that kernels get whose blocks wait for each
+//! other.
 
 use tilewright::ir::op::{LoadAccess, MemScope, StoreAccess};
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val};
@@ -22,8 +23,9 @@ enum Mistake {
 /// The values; of each block its state, its sum and its prefix; and the next ticket.
 type Params = (Global<i32>, GlobalMut<i32>, GlobalMut<i32>, GlobalMut<i32>, GlobalMut<i32>);
 
-/// A scan over blocks by a decoupled look-back (Merrill and Garland, 2016): each block publishes its sum, looks back over the
-/// sums of the blocks before it to the first prefix, and publishes its own.
+/// A scan over blocks by a decoupled look-back (Merrill and Garland, 2016): each block publishes
+/// its sum, looks back over the sums of the blocks before it to the first prefix, and publishes its
+/// own.
 fn scan(mistake: Mistake, by_ticket: bool) -> Kernel<Params> {
     Kernel::<Params>::build("scan", Target::SM_80, |k, (x, state, sums, prefixes, ticket)| {
         let release = StoreAccess::default().release(MemScope::Gpu);
@@ -94,8 +96,8 @@ fn a_correct_look_back_is_silent() {
     }
 }
 
-/// The code for a block that comes too early runs in the default order too: its race is named, and its wrong sum is in the
-/// result, where a comparison with a reference finds it.
+/// The code for a block that comes too early runs in the default order too: its race is named, and
+/// its wrong sum is in the result, where a comparison with a reference finds it.
 #[test]
 fn the_default_order_reaches_the_slow_path_of_a_look_back() {
     for (by_ticket, cooperative) in [(false, false), (true, false), (true, true)] {
@@ -117,8 +119,8 @@ fn the_default_order_reaches_the_slow_path_of_a_look_back() {
     }
 }
 
-/// The report is that of running each schedule alone: the first one whose result differs, its first element, both values.
-/// The buffers keep the results of the first schedule.
+/// The report is that of running each schedule alone: the first one whose result differs, its first
+/// element, both values. The buffers keep the results of the first schedule.
 #[test]
 fn a_difference_is_that_of_the_schedules_alone() {
     // Each block appends its index to a list. An odd block adds 100 to the list's first element.

@@ -3,21 +3,16 @@
 #![allow(dead_code, reason = "each test program uses a part of the helpers")]
 #![allow(unused_imports, reason = "each test program uses a part of the helpers")]
 
-#[cfg(feature = "sim")]
 pub(crate) mod any_buffer;
 pub(crate) mod assemble;
 pub(crate) mod atomic_cells;
 pub(crate) mod campaign;
 pub(crate) mod checked_again;
-#[cfg(feature = "sim")]
 pub(crate) mod computed;
-#[cfg(feature = "sim")]
 pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod flow;
-#[cfg(feature = "sim")]
 pub(crate) mod gemm_case;
-#[cfg(feature = "sim")]
 pub(crate) mod kernels;
 pub(crate) mod oracle;
 pub(crate) mod pipelines;
@@ -29,14 +24,12 @@ pub(crate) mod random_loops;
 pub(crate) mod raw;
 pub(crate) mod rings;
 pub(crate) mod rng;
-#[cfg(feature = "sim")]
 pub(crate) mod run_lines;
 pub(crate) mod skip;
 pub(crate) mod slow;
 pub(crate) mod straight_line;
 pub(crate) mod tensor_cells;
 pub(crate) mod text;
-#[cfg(feature = "sim")]
 pub(crate) mod threads;
 pub(crate) mod ui;
 pub(crate) mod vectors;

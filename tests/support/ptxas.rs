@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::skip::skip;
 
 /// The path of the `ptxas` that `scripts/test` fetches.
-const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/ptxas/ptxas");
+const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/ptxas/ptxas");
 
 /// A `ptxas` that runs.
 #[derive(Clone, Debug)]

@@ -13,13 +13,13 @@ pub(crate) fn check_does_not_compile(folder: &str) {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc).arg("--version").output().expect("rustc runs");
     if String::from_utf8_lossy(&version.stdout).starts_with(PINNED) {
-        return trybuild::TestCases::new().compile_fail(format!("tests/{folder}/*.rs"));
+        return trybuild::TestCases::new().compile_fail(format!("{folder}/*.rs"));
     }
     // Without `.stderr` files, trybuild ends in one of two ways: it says which programs compiled
     // or, if none did, that it wrote the error texts of all of them.
     let copies = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     std::fs::create_dir_all(&copies).expect("the temporary folder can be made");
-    for entry in std::fs::read_dir(format!("tests/{folder}")).expect("the programs exist") {
+    for entry in std::fs::read_dir(folder).expect("the programs exist") {
         let path = entry.expect("the folder can be listed").path();
         if path.extension().is_some_and(|extension| extension == "rs") {
             let name = path.file_name().expect("it has an extension, so it has a name");

@@ -1,4 +1,5 @@
-//! Rows and columns of accumulators, and accumulators as the operand A, against the parts of threads.
+//! Rows and columns of accumulators, and accumulators as the operand A, against the parts of
+//! threads.
 
 use tilewright::ir::builder::DeviceCoord;
 use tilewright::ir::{Body, GlobalMut, Kernel, KernelOptions, Target};
@@ -27,7 +28,8 @@ fn left(row: u32, columns: u32) -> std::ops::Range<u32> {
     row % 7..columns - row % 5
 }
 
-/// By the view each element has its row and its column; reductions are those of whole rows; a mask cuts what it says.
+/// By the view each element has its row and its column; reductions are those of whole rows; a mask
+/// cuts what it says.
 #[test]
 fn accumulators_are_rows_and_columns() {
     for (atom, target, [m, n], threads) in [
@@ -110,7 +112,8 @@ fn places(k: &Body<'_, '_>, part: &CoordTensor<'_>) -> Vec<Vec<i64>> {
     (0..part.size(k)).map(place).collect()
 }
 
-/// The accumulators of each word of A have the coordinates of the two elements of A in that word, in every thread.
+/// The accumulators of each word of A have the coordinates of the two elements of A in that word,
+/// in every thread.
 #[test]
 fn accumulators_are_the_operand_a_of_the_next_product() {
     for (from, to, [m, n], threads) in [

@@ -11,8 +11,8 @@ use tilewright::tensor::view::SharedTensor;
 /// A, its pitch, its rows and columns, what came.
 type Copies<T> = (Global<T>, i64, i32, i32, GlobalMut<T>);
 
-/// Copies the tile at `origin` of a matrix of `extents` to the second of two stages, in `parts` parts, and writes it as
-/// an array (MN, K), column-major.
+/// Copies the tile at `origin` of a matrix of `extents` to the second of two stages, in `parts`
+/// parts, and writes it as an array (MN, K), column-major.
 fn copied<T: Element + From<i16>>(
     tile: AsyncTile,
     extent: u32,
@@ -104,7 +104,8 @@ fn all_of_a_tile_is_copied_in_any_parts() {
     }
 }
 
-/// Tiles of several lines of 128 or of 64 bytes: inside, and over the end of the mode that is not contiguous.
+/// Tiles of several lines of 128 or of 64 bytes: inside, and over the end of the mode that is not
+/// contiguous.
 #[test]
 fn tiles_of_any_shape_are_copied() {
     for (shape, threads) in [([64, 96], 64), ([64, 48], 128), ([32, 128], 128), ([128, 16], 256)] {

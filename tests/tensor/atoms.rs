@@ -1,6 +1,7 @@
 //! Compares atoms with the figures of the PTX ISA, written as formulas.
 //!
-//! Every atom satisfies the laws of atoms, and its instruction exists with as many registers as its layouts say.
+//! Every atom satisfies the laws of atoms, and its instruction exists with as many registers as its
+//! layouts say.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -120,8 +121,8 @@ fn warps_hold_what_the_figures_of_the_ptx_isa_show() {
     }
 }
 
-/// PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type": threads 0 to 3 and 16 to 19 are the
-/// first quad pair.
+/// PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type": threads 0 to 3 and 16
+/// to 19 are the first quad pair.
 #[test]
 fn quad_pairs_hold_what_the_figures_of_the_ptx_isa_show() {
     for op in MmaOp::all() {
@@ -298,7 +299,8 @@ fn matrices_are_held_as_the_figures_of_the_ptx_isa_show() {
     }
 }
 
-/// Copies that one thread starts for all bits, under CuTe's names: one thread, and source and destination alike.
+/// Copies that one thread starts for all bits, under CuTe's names: one thread, and source and
+/// destination alike.
 #[test]
 fn bulk_copies_are_atoms_of_one_thread() {
     for (name, instruction) in [
@@ -337,8 +339,8 @@ fn bulk_copies_are_atoms_of_one_thread() {
     }
 }
 
-/// Eight 16-byte units in a column of eight lines lie in eight different groups of four banks, whatever the
-/// swizzle: what `ldmatrix` and the tensor cores read at once.
+/// Eight 16-byte units in a column of eight lines lie in eight different groups of four banks,
+/// whatever the swizzle: what `ldmatrix` and the tensor cores read at once.
 #[test]
 fn swizzled_tiles_have_no_bank_conflicts() {
     for atom in SmemAtom::all() {
@@ -429,8 +431,8 @@ fn tiled() -> impl Strategy<Value = (MmaAtom, [i64; 3], [i64; 3], bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Threads and values reach each element of C once, and each element of A and B once for each thread that
-    /// differs in the mode that the operand lacks.
+    /// Threads and values reach each element of C once, and each element of A and B once for each
+    /// thread that differs in the mode that the operand lacks.
     #[test]
     fn a_tiled_mma_covers_its_tile((atom, atoms, rounds, turn) in tiled()) {
         let [m, n, k] = atoms;
@@ -489,8 +491,8 @@ fn registers(atom: &MmaAtom, operand: Operand) -> (i64, &'static str) {
     }
 }
 
-/// The instruction with its operands, on registers that no code has written: the assembler checks their number
-/// and class.
+/// The instruction with its operands, on registers that no code has written: the assembler checks
+/// their number and class.
 fn statement(atom: &MmaAtom) -> String {
     let list = |operand: Operand, first: i64| {
         let (count, class) = registers(atom, operand);

@@ -1,4 +1,5 @@
-//! `autovec_copy`: it copies as `copy` does, in vectors as wide as both tensors allow, between memories and registers.
+//! `autovec_copy`: it copies as `copy` does, in vectors as wide as both tensors allow, between
+//! memories and registers.
 
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, Layout, layout};
@@ -98,7 +99,8 @@ fn swizzled_memory() {
     }
 }
 
-/// Through registers of any layout: what arrives is what `copy` brings, and the width is that of the memory alone.
+/// Through registers of any layout: what arrives is what `copy` brings, and the width is that of
+/// the memory alone.
 #[test]
 fn registers_go_along_with_any_vector() {
     let device = Device::sim().unwrap();

@@ -11,7 +11,8 @@ use tilewright::tensor::atom::{CopyAtom, CopyOp, TiledCopy, TmaOp};
 use tilewright::tensor::copy::{bulk_copy, bulk_store};
 use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 
-/// A tensor goes to shared memory and back: each element arrives at its coordinate, in as many copies as there are runs.
+/// A tensor goes to shared memory and back: each element arrives at its coordinate, in as many
+/// copies as there are runs.
 #[test]
 fn elements_arrive_where_they_belong() {
     for (from, tile, to, runs) in [

@@ -237,7 +237,8 @@ fn what_cannot_be_carried_says_what_to_do() {
     assert!(text.contains("carry the offset, and slice or move the tensor in the body"), "{text}");
 }
 
-/// An assertion of a fragment names the first element that is false, in the order of the coordinates.
+/// An assertion of a fragment names the first element that is false, in the order of the
+/// coordinates.
 #[test]
 fn fragments_are_asserted() {
     use tilewright::runtime::RuntimeError;

@@ -1,7 +1,8 @@
-//! Checks that tiled copies execute the instruction of their atom once for each vector, on every device.
+//! Checks that tiled copies execute the instruction of their atom once for each vector, on every
+//! device.
 //!
-//! The law is that a copy by an atom is the copy of its elements. The simulator always runs; with `TILEWRIGHT_GPU=1`
-//! the first GPU runs too.
+//! The law is that a copy by an atom is the copy of its elements. The simulator always runs; with
+//! `TILEWRIGHT_GPU=1` the first GPU runs too.
 
 use crate::support::{device, rng};
 
@@ -107,8 +108,8 @@ impl Case {
         Case { tiled, x, y, tile, threads: (tm * tn) as u32, vectors }
     }
 
-    /// Returns true for an element inside, by a predicate with one bool for each `group` values of a thread: the bool of
-    /// the first value.
+    /// Returns true for an element inside, by a predicate with one bool for each `group` values of
+    /// a thread: the bool of the first value.
     fn inside(&self, group: i64, limit: [i64; 2]) -> impl Fn([i64; 2]) -> bool + use<> {
         let sizes: Vec<i64> =
             self.tiled.tiler().children().map(|extent| extent.as_static().unwrap()).collect();
@@ -380,7 +381,8 @@ fn check_matrices<T: Element>(seed: u64, orders: &[bool]) {
                 let tiled = of_matrices::<T>(op, matrices);
                 let per_row = i64::from(128 / T::SCALAR.bits());
                 let [m, n] = [16, 2 * per_row * i64::from(matrices.count())];
-                // Rows of 16 bytes along the mode that the instruction reads; padded, so that banks differ.
+                // Rows of 16 bytes along the mode that the instruction reads; padded, so that banks
+                // differ.
                 let tile = match transposed {
                     false => Layout::new((m, n), (n + per_row, 1)).unwrap(),
                     true => Layout::new((m, n), (1, m + per_row)).unwrap(),
@@ -441,7 +443,8 @@ fn matrices_move_between_shared_memory_and_registers() {
     check_matrices::<f32>(53, &[false]);
 }
 
-/// Matrices in registers go where the layouts of the atom say: the threads that have them afterwards.
+/// Matrices in registers go where the layouts of the atom say: the threads that have them
+/// afterwards.
 fn check_moved<T: Element>(seed: u64) {
     let atom = CopyAtom::new(CopyOp::MovMatrix).unwrap();
     let per = i64::from(16 / T::SCALAR.bits());

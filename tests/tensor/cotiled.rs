@@ -1,4 +1,5 @@
-//! Checks tiled copies made from addresses and from one atom of C, and the shuffles that transpose pairs of threads.
+//! Checks tiled copies made from addresses and from one atom of C, and the shuffles that transpose
+//! pairs of threads.
 
 use crate::support::device;
 
@@ -10,7 +11,8 @@ use tilewright::tensor::atom::{CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
 use tilewright::tensor::copy::copy;
 use tilewright::tensor::view::Tensor;
 
-/// The place of the tile's element in a matrix of `rows` rows, through the rows and columns of the tile.
+/// The place of the tile's element in a matrix of `rows` rows, through the rows and columns of the
+/// tile.
 fn place(tiled: &TiledCopy, index: i64, rows: i64) -> i64 {
     let modes = tiled.tiler_layouts();
     let coord = idx2crd(&index.into(), tiled.tiler()).unwrap();

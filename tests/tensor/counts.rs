@@ -1,6 +1,7 @@
 //! Builds a GEMM for Hopper and a kernel of plain loops without one cast of a count.
 //!
-//! Counts of the host are `u32`. `tests/hygiene.rs` checks that this file has no cast between integers.
+//! Counts of the host are `u32`. `tests/hygiene.rs` checks that this file has no cast between
+//! integers.
 
 use std::error::Error;
 
@@ -128,7 +129,8 @@ fn a_gemm_for_hopper_needs_no_cast() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Threads of a block along each mode of a tile, the elements of each thread, and the depth of a step.
+/// Threads of a block along each mode of a tile, the elements of each thread, and the depth of a
+/// step.
 const ACROSS: u32 = 16;
 const EACH: u32 = 2;
 const DEPTH: u32 = 8;

@@ -1,7 +1,7 @@
 //! Boxes of tensors and operands of `wgmma` on the simulator and on a GPU: the same bytes.
 //!
-//! The simulator always runs and is compared with the host; with `TILEWRIGHT_GPU=1` the first GPU runs too, on many
-//! more cases.
+//! The simulator always runs and is compared with the host; with `TILEWRIGHT_GPU=1` the first GPU
+//! runs too, on many more cases.
 
 use crate::support::{device, rng};
 
@@ -15,7 +15,8 @@ use tilewright::ir::{
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::{Device, Function, Grid};
 
-/// Returns the number of random cases of a kind: `TILEWRIGHT_CASES`, or more where a GPU is there to compare with.
+/// Returns the number of random cases of a kind: `TILEWRIGHT_CASES`, or more where a GPU is there
+/// to compare with.
 fn cases() -> usize {
     let wanted = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
     wanted.unwrap_or(if device::gpu().is_some() { 400 } else { 12 })
@@ -150,8 +151,8 @@ fn boxes_are_the_same_everywhere() {
 
 // Operands of wgmma.
 
-/// The shared memory of a block, the upper parts of both descriptors, and where the operands start; the sums of
-/// each thread.
+/// The shared memory of a block, the upper parts of both descriptors, and where the operands start;
+/// the sums of each thread.
 type Product = (Global<u32>, u64, u64, i32, i32, GlobalMut<f32>);
 
 fn product<T: Element>(device: &Device, columns: u32, form: WgmmaForm) -> Function<Product> {
@@ -180,8 +181,8 @@ fn product<T: Element>(device: &Device, columns: u32, form: WgmmaForm) -> Functi
     device.load(&kernel.unwrap()).unwrap()
 }
 
-/// A layout `(mn, k)` of one instruction's operand in one of the forms that hardware has, with distances as they
-/// come, in elements.
+/// A layout `(mn, k)` of one instruction's operand in one of the forms that hardware has, with
+/// distances as they come, in elements.
 fn random_operand(
     rng: &mut Rng,
     major: Major,
@@ -314,7 +315,8 @@ fn operands_of_wgmma_are_the_same_everywhere() {
 
 // Copies of threads.
 
-/// A copy of no bytes reads nothing, wherever its source is, and makes zeros; one of some bytes makes the rest zero.
+/// A copy of no bytes reads nothing, wherever its source is, and makes zeros; one of some bytes
+/// makes the rest zero.
 #[test]
 fn copies_without_a_source_are_zeros() {
     type Params = (Global<u32>, GlobalMut<u32>);

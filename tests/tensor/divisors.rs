@@ -42,7 +42,8 @@ fn expression<'b>(
     }
 }
 
-/// The law: `v.divisor()` divides the value of `v` in every thread and iteration, for a symbol of any value.
+/// The law: `v.divisor()` divides the value of `v` in every thread and iteration, for a symbol of
+/// any value.
 #[test]
 fn divisors_divide_the_numbers_of_every_thread() {
     let (mut rng, mut known) = (Rng::new(5), 0);

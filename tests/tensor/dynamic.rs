@@ -66,7 +66,8 @@ fn host_coordinates_go_through_symbols() {
     let [rows, columns] = pitches(1);
     let kernel = kernel([&rows, &columns], |k, x, y| {
         let t = k.thread_idx().x;
-        // Each row by itself: by a coordinate, by slices, by a moved origin, by a number for a coordinate.
+        // Each row by itself: by a coordinate, by slices, by a moved origin, by a number for a
+        // coordinate.
         y.store(k, (0, t), x.load(k, (0, t)));
         y.slice(k, (1, ..)).store(k, t, x.slice(k, (1, ..)).load(k, t));
         y.domain_offset(k, (2, 0)).store(k, (0, t), x.domain_offset(k, (2, 0)).load(k, (0, t)));
@@ -266,7 +267,8 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// `y(i, j) = x(i - 3, j - 9)`, and 0 where that is before the first row or column: coordinates that the host moves below 0.
+/// `y(i, j) = x(i - 3, j - 9)`, and 0 where that is before the first row or column: coordinates
+/// that the host moves below 0.
 #[test]
 fn coordinates_before_the_tensor_are_outside() -> Result<(), LayoutError> {
     let matrix = layout!((32, 64) : (64, 1)).mark_layout_dynamic(1)?;
@@ -305,7 +307,8 @@ fn coordinates_before_the_tensor_are_outside() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// A loop of the device over as many tiles as there are, each through registers: sums of rows of any length.
+/// A loop of the device over as many tiles as there are, each through registers: sums of rows of
+/// any length.
 #[test]
 fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
     let rows = layout!((8, 64) : (64, 1)).mark_layout_dynamic(1)?;
@@ -374,7 +377,8 @@ fn factors_with_strides_of_the_run_are_multiplied() {
     }
 }
 
-/// A number stands for a coordinate in a dynamic shape too, and memory with dynamic strides is recast.
+/// A number stands for a coordinate in a dynamic shape too, and memory with dynamic strides is
+/// recast.
 #[test]
 fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
     let compact = layout!((8, 4) : (1, 8)).mark_compact_shape_dynamic(0, None, 2)?;
@@ -500,8 +504,8 @@ fn marks_that_are_not_decided_are_errors() {
     assert!(matches!(all(square(), Some(2)), LayoutError::NoSuchMode { .. }));
 }
 
-/// More than 2^31 elements: offsets of 64 bits, whoever knows the coordinate. The tensor begins far below the
-/// buffer, which is its last row.
+/// More than 2^31 elements: offsets of 64 bits, whoever knows the coordinate. The tensor begins far
+/// below the buffer, which is its last row.
 #[test]
 fn tensors_of_more_than_32_bits() {
     const ROWS: i64 = 1 << 17;
@@ -516,7 +520,8 @@ fn tensors_of_more_than_32_bits() {
             Kernel::<Params>::build_with(options, "far", Target::SM_80, |k, (_, x, row)| {
                 let x = Tensor::new(k, TensorPointer::new(x) - last, layout.clone());
                 let t = k.thread_idx().x;
-                // The row is known by the device, by the host, as a tile of the device, and as one number.
+                // The row is known by the device, by the host, as a tile of the device, and as one
+                // number.
                 x.store(k, (row, t), 1);
                 x.store(k, (ROWS - 1, t + 16), 2);
                 x.local_tile(k, &tiler!(2, 8), (row / 2, 4)).store(k, (1, t), 3);

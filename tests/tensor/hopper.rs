@@ -123,7 +123,8 @@ fn skipping_is_going_on() -> Result<(), BuildErrors> {
     Ok(())
 }
 
-/// Loops, tuples, arrays and structs keep the ring of a state; an `if_else` loses it, and the build says so.
+/// Loops, tuples, arrays and structs keep the ring of a state; an `if_else` loses it, and the build
+/// says so.
 #[test]
 fn a_state_knows_its_ring() {
     tilewright::values! {
@@ -159,7 +160,8 @@ fn a_state_knows_its_ring() {
     assert!(error.contains(other), "{error}");
 }
 
-/// A tile that is fetched is where its layout says, zero outside of the tensor; a tile that is stored arrives.
+/// A tile that is fetched is where its layout says, zero outside of the tensor; a tile that is
+/// stored arrives.
 #[track_caller]
 fn check_copy(tile: &ComposedLayout, tensor: (i64, i64), major: Major, origin: [i32; 2]) {
     let copy = TmaCopy::new(Scalar::Bf16, tile).unwrap();
@@ -247,7 +249,8 @@ fn tiles_are_fetched_and_stored() {
     check_copy(&layout!((24, 40) : (40, 1)).into(), (50, 48), Major::K, [32, 8]);
 }
 
-/// Tiles of several boxes, partly outside of the tensor, combined with what is there: each element as the definition says.
+/// Tiles of several boxes, partly outside of the tensor, combined with what is there: each element
+/// as the definition says.
 fn check_reduce<T: Element>(
     op: BulkReduce,
     number: impl Fn(u64) -> T,

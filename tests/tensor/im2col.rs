@@ -1,4 +1,5 @@
-//! Copies of im2col mode against their definition: the pixels that a convolution reads, and its result.
+//! Copies of im2col mode against their definition: the pixels that a convolution reads, and its
+//! result.
 
 use crate::support::device;
 use crate::support::rng::Rng;
@@ -13,8 +14,9 @@ use tilewright::tensor::atom::{CopyAtom, CopyOp, TmaOp};
 use tilewright::tensor::copy::{Filter, Im2colCopy, TmaCopy};
 use tilewright::tensor::view::SharedTensor;
 
-/// A convolution of images with channels last: output `(q, n)` at output channel `k` is the sum over filter positions `s`
-/// and channels `c` of `x[c, q * stride + s * dilation - padding, n] * w[c, s, k]`.
+/// A convolution of images with channels last: output `(q, n)` at output channel `k` is the sum
+/// over filter positions `s` and channels `c` of
+/// `x[c, q * stride + s * dilation - padding, n] * w[c, s, k]`.
 #[derive(Clone, Debug)]
 struct Problem {
     channels: u32,
@@ -79,7 +81,8 @@ impl Problem {
         coordinates(&self.filters.iter().map(|filter| filter.size).collect::<Vec<_>>())
     }
 
-    /// The element of the tensor that output `output` reads at a position of the filter, `None` in the padding.
+    /// The element of the tensor that output `output` reads at a position of the filter, `None` in
+    /// the padding.
     fn element(&self, output: usize, position: &[i64], channel: i64) -> Option<usize> {
         let extents = self.extents();
         let mut rest = output as i64;
@@ -99,7 +102,8 @@ impl Problem {
     }
 }
 
-/// A box of a copy has the elements that the definition of the convolution reads, in the order of its outputs.
+/// A box of a copy has the elements that the definition of the convolution reads, in the order of
+/// its outputs.
 #[test]
 fn boxes_have_the_pixels_of_the_convolution() {
     let rng = &mut Rng::new(41);
@@ -219,7 +223,8 @@ fn convolve<const RANK: usize>(device: &Device, problem: &Problem, rng: &mut Rng
     }
 }
 
-/// A convolution as a product of im2col tiles is the convolution, with 1, 2 and 3 spatial dimensions.
+/// A convolution as a product of im2col tiles is the convolution, with 1, 2 and 3 spatial
+/// dimensions.
 #[test]
 fn a_convolution_by_im2col_is_the_direct_one() {
     for device in device::devices() {
@@ -289,7 +294,8 @@ fn a_multicast_is_a_load_in_each_block() {
     }
 }
 
-/// A store writes the base pixels, and a reduction adds to them. What is behind the last image is left out.
+/// A store writes the base pixels, and a reduction adds to them. What is behind the last image is
+/// left out.
 #[test]
 fn stores_write_base_pixels() {
     let filters = vec![Filter::new(1).stride(2), Filter::new(2)];
@@ -345,7 +351,8 @@ fn stores_write_base_pixels() {
     }
 }
 
-/// Hardware stores to base pixels inside of the tensor only: others are refused by the build or by the launch.
+/// Hardware stores to base pixels inside of the tensor only: others are refused by the build or by
+/// the launch.
 #[test]
 fn stores_to_padding_are_refused() {
     let tile = layout!((16, 8) : (8, 1));

@@ -27,8 +27,8 @@ fn number(layout: &Layout, coord: &[i64]) -> i64 {
     modes.map(|(mode, at)| mode.to_layout().crd2idx(*at).unwrap().to_static().unwrap()).sum()
 }
 
-/// Each element `x` of the box at `origin` is element `origin + x` of the tensor, at the place `shared(x)` of
-/// shared memory, and there are no others.
+/// Each element `x` of the box at `origin` is element `origin + x` of the tensor, at the place
+/// `shared(x)` of shared memory, and there are no others.
 fn check(elem: Scalar, global: &Layout, shared: &ComposedLayout, origin: &[i64]) {
     let map = Map::from_layouts(elem, global, shared)
         .unwrap_or_else(|error| panic!("{global}, {shared}: {error}"));
@@ -85,8 +85,8 @@ fn tiles_of_matrix_products() {
     assert_eq!(map.to_string(), "f32 (8,300,18) by (4,576,32) bytes, box (8,32,4)");
 }
 
-/// Random tensors of 1 to 5 modes with padded rows, random tiles with their modes in any order, at random
-/// origins inside and outside.
+/// Random tensors of 1 to 5 modes with padded rows, random tiles with their modes in any order, at
+/// random origins inside and outside.
 #[test]
 fn random_tensors_and_tiles() {
     let mut random = Random(7);

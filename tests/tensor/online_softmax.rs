@@ -16,8 +16,8 @@ const ROWS: u32 = 16;
 const TILE: u32 = 8;
 const TILES: u32 = 12;
 
-/// A score. Rows differ in the steps by which later tiles are higher: none, small ones, large ones, a fall, masked scores
-/// at the start, at the end, and everywhere.
+/// A score. Rows differ in the steps by which later tiles are higher: none, small ones, large ones,
+/// a fall, masked scores at the start, at the end, and everywhere.
 fn score(row: u32, column: u32) -> f32 {
     let (tile, noise) = (column / TILE, ((row * 977 + column * 193) % 101) as f32 / 50.0);
     let masked = match row % 8 {
@@ -30,8 +30,8 @@ fn score(row: u32, column: u32) -> f32 {
     if masked { f32::NEG_INFINITY } else { step * tile as f32 + noise - 3.0 }
 }
 
-/// Powers of all tiles, each rescaled as often as the maxima grow, are the softmax of the whole row; so is the LSE. With
-/// lazy maxima most tiles rescale nothing, and the end is the same.
+/// Powers of all tiles, each rescaled as often as the maxima grow, are the softmax of the whole
+/// row; so is the LSE. With lazy maxima most tiles rescale nothing, and the end is the same.
 #[test]
 fn tiles_become_the_softmax_of_the_row() {
     let mma = TiledMma::new(
@@ -44,7 +44,8 @@ fn tiles_become_the_softmax_of_the_row() {
     let columns = TILE * TILES;
     let x: Vec<f32> = (0..ROWS * columns).map(|at| score(at / columns, at % columns)).collect();
     for lazy in [false, true] {
-        // The sum over the tiles of the probabilities of each column of a tile, times the number of the tile and 1.
+        // The sum over the tiles of the probabilities of each column of a tile, times the number of
+        // the tile and 1.
         type Params = (GlobalMut<f32>, GlobalMut<f32>, GlobalMut<f32>);
         let kernel = Kernel::<Params>::build("softmax", Target::SM_80, |k, (x, y, lse)| {
             let (lane, scale) = (k.thread_idx().x, k.constant(LOG2_E));

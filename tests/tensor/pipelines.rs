@@ -29,7 +29,8 @@ fn copy_row<'b>(
     k.cp_async(to, from, CpAsyncCache::Ca, 4);
 }
 
-/// Rows pass through rings of all sizes, whole ones and less; each thread uses what another one copied.
+/// Rows pass through rings of all sizes, whole ones and less; each thread uses what another one
+/// copied.
 #[test]
 fn rows_pass_through_rings_of_all_sizes() {
     for (stages, pitch) in [(2, 1), (3, 1), (3, 64), (4, 96), (5, 64)] {
@@ -114,7 +115,8 @@ fn stages_are_stored_while_others_are_written() {
     }
 }
 
-/// Row `i` has `4 * (i + 1)` numbers. Each role tries a stage first, and waits only where the stage is not ready.
+/// Row `i` has `4 * (i + 1)` numbers. Each role tries a stage first, and waits only where the stage
+/// is not ready.
 #[test]
 fn rows_of_different_lengths_are_tried_first() {
     for stages in [1, 2, 3] {
@@ -262,7 +264,8 @@ fn what_cannot_be_is_named() {
     );
 }
 
-/// A plain loop of `cp.async` and tensor cores, with its copies ahead, gives the product of the plain loop.
+/// A plain loop of `cp.async` and tensor cores, with its copies ahead, gives the product of the
+/// plain loop.
 #[test]
 fn products_of_tiles_that_are_copied_ahead() {
     let copy_atom = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: false };

@@ -95,7 +95,8 @@ impl Product {
         format!("{} {:?}, large: {}", self.mma.atom().op(), self.extents, self.large)
     }
 
-    /// The start of the kernel of every product: the sums of the thread. And its end, after `multiply`.
+    /// The start of the kernel of every product: the sums of the thread. And its end, after
+    /// `multiply`.
     fn build<A: Element, B: Element, D: Sums>(
         &self,
         multiply: impl for<'b> Fn(
@@ -269,8 +270,8 @@ fn every_mma_sync_multiplies() {
             done += 1;
         }
     }
-    // f16 with two kinds of sums, bf16, tf32 in two shapes, f64 in four, four pairs of fp8 with two kinds of sums, four
-    // pairs of bytes in three shapes, saturating or not.
+    // f16 with two kinds of sums, bf16, tf32 in two shapes, f64 in four, four pairs of fp8 with two
+    // kinds of sums, four pairs of bytes in three shapes, saturating or not.
     assert_eq!(done, 4 + 2 + 2 + 4 + 8 + 24);
 }
 
@@ -375,8 +376,8 @@ fn every_kind_of_wgmma_multiplies() {
             kinds.entry((op.a, op.b, op.c, op.source_a, op.saturate)).or_default().push(op);
         }
     }
-    // f16 with two kinds of sums, bf16, tf32, four pairs of fp8 with two kinds of sums, four pairs of bytes with
-    // saturation or not: A from shared memory and from registers.
+    // f16 with two kinds of sums, bf16, tf32, four pairs of fp8 with two kinds of sums, four pairs
+    // of bytes with saturation or not: A from shared memory and from registers.
     assert_eq!(kinds.len(), 2 * (2 + 1 + 1 + 8 + 8));
     let wanted = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
     let cases: usize = wanted.unwrap_or(if device::gpu().is_some() { 6 } else { 1 });

@@ -5,8 +5,8 @@ use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
 use tilewright::tensor::rows::{RowAccess, RowTile};
 
-/// `y(j) = x(j) * w(j)`, for rows of any start that take several steps: the last vector of a step ends in the vector after it, which
-/// belongs to the next thread, to the next step or to no thread.
+/// `y(j) = x(j) * w(j)`, for rows of any start that take several steps: the last vector of a step
+/// ends in the vector after it, which belongs to the next thread, to the next step or to no thread.
 #[test]
 fn steps_of_a_row_have_the_elements_of_their_columns() {
     let device = Device::sim_with(Options::default().race(true));

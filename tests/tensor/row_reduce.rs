@@ -5,8 +5,8 @@ use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
 use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
-/// Adds the sum and the last element of a row to its elements, in place: all threads read the element that one of them
-/// overwrites behind the reduction. Returns what the launch says.
+/// Adds the sum and the last element of a row to its elements, in place: all threads read the
+/// element that one of them overwrites behind the reduction. Returns what the launch says.
 fn in_place(team: u32, cluster: u32, has_bar_warp: bool) -> String {
     let access = RowAccess::Aligned;
     let tile = RowTile { threads: team, team, cluster, vectors: 1, access };

@@ -1,14 +1,16 @@
-//! `RowTile`: who stores the result of a row, elements of the row that is held, and registers.
+//! `RowTile`: who stores the result of a row, elements of the row that is held, rows that it does
+//! not hold, and registers.
 
 use crate::support::ptxas;
 
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
-use tilewright::runtime::{Device, Grid};
+use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim::Options;
 use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
-/// Teams of lanes, warps, blocks and clusters, with each form of accesses, and the columns of a row that fills the tile.
+/// Teams of lanes, warps, blocks and clusters, with each form of accesses, and the columns of a row
+/// that fills the tile.
 fn tiles() -> Vec<(RowTile, u32)> {
     let tile = RowTile { threads: 64, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
     let teams = [(64, 1, 1), (64, 8, 1), (64, 32, 1), (96, 96, 1), (32, 32, 2), (64, 64, 4)];
@@ -22,7 +24,8 @@ fn tiles() -> Vec<(RowTile, u32)> {
     all.collect()
 }
 
-/// All columns of a short row; some of a long one, with those at its ends and where the next block goes on.
+/// All columns of a short row; some of a long one, with those at its ends and where the next block
+/// goes on.
 fn columns_to_ask(columns: u32) -> Vec<i32> {
     let columns = columns as i32;
     let inner = if columns < 20 { 0..columns } else { 0..8 };
@@ -31,8 +34,8 @@ fn columns_to_ask(columns: u32) -> Vec<i32> {
     inner.chain(others.into_iter().filter(|column| *column >= 0)).chain(last).collect()
 }
 
-/// The element at each column of a row, in all of its threads, bit by bit: also NaN and -0. Columns that the row does not have
-/// are 0. One thread of a row is its leader.
+/// The element at each column of a row, in all of its threads, bit by bit: also NaN and -0. Columns
+/// that the row does not have are 0. One thread of a row is its leader.
 #[test]
 fn every_column_of_a_held_row_is_its_element() {
     type Params = (Global<f32>, GlobalMut<f32>, GlobalMut<f32>, GlobalMut<i32>, [i32; 3]);
@@ -110,8 +113,40 @@ fn every_column_of_a_held_row_is_its_element() {
     }
 }
 
-/// An SM has 65536 registers. A tile of 64 elements in each thread leaves room for 1024 threads, also if a kernel converts the
-/// row twice.
+/// A row fits if the tile's threads hold all of its columns at once: the assertion fails for the
+/// first longer row. Without assertions the kernel is the one that never asked.
+#[test]
+fn a_row_beyond_the_capacity_is_reported() {
+    for (tile, _) in tiles() {
+        let build = |asks: bool| {
+            Kernel::<(GlobalMut<i32>, i32)>::build_with(
+                tile.options(),
+                "fits",
+                Target::SM_90,
+                |k, (x, columns)| {
+                    if asks {
+                        tile.assert_fits::<f32>(k, columns);
+                    }
+                    x.store(k, k.thread_idx().x, columns);
+                },
+            )
+            .unwrap()
+        };
+        let kernel = build(true);
+        assert!(*kernel.without_asserts().ir() == *build(false).ir(), "{kernel}");
+        let device = Device::sim().unwrap();
+        let function = device.load(&kernel).unwrap();
+        let grid = Grid::new([tile.cluster, 1, 1], [tile.threads, 1, 1]);
+        let mut x = device.zeros::<i32>(tile.threads as usize).unwrap();
+        let capacity = (tile.sharers() * tile.vectors * tile.vector(Scalar::F32)) as i32;
+        function.launch(grid, (&mut x, capacity)).unwrap();
+        let error = function.launch(grid, (&mut x, capacity + 1)).unwrap_err();
+        assert!(matches!(error, RuntimeError::AssertFailed(_)), "{tile:?}: {error}");
+    }
+}
+
+/// An SM has 65536 registers. A tile of 64 elements in each thread leaves room for 1024 threads,
+/// also if a kernel converts the row twice.
 #[test]
 fn wide_tiles_leave_room_for_1024_threads() {
     let Some(ptxas) = ptxas::find() else { return };

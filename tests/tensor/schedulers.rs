@@ -79,7 +79,8 @@ fn a_counter_is_reset_by_the_last_item() {
     }
 }
 
-/// In adversarial schedules and random ones, the numbers go from the producer to the consumers without a data race.
+/// In adversarial schedules and random ones, the numbers go from the producer to the consumers
+/// without a data race.
 #[test]
 fn numbers_are_handed_over_without_a_race() {
     let options = Options::default().target(Target::SM_90).race(true).schedules(8);
@@ -145,7 +146,8 @@ fn sequences(size: u32) -> Result<Kernel<Decoded>, BuildErrors> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Section after section, in a section tile after tile from the last one, in a tile head after head.
+    /// Section after section, in a section tile after tile from the last one, in a tile head after
+    /// head.
     #[test]
     fn heads_come_in_sections(tiles in 1i32..9, heads_ in 1i32..9, section in 1i32..12) {
         let mut expected = Vec::new();

@@ -1,4 +1,5 @@
-//! Products with a sparse A against the dense product, on all types, and the layouts of their metadata.
+//! Products with a sparse A against the dense product, on all types, and the layouts of their
+//! metadata.
 
 use crate::support::device;
 use crate::support::rng::Rng;
@@ -91,7 +92,8 @@ fn words<T: Small>(elements: &[T]) -> Vec<u32> {
     elements.chunks_exact(32 / bits as usize).map(word).collect()
 }
 
-/// `A B` with A of `m` x `k`, row by row, and B of `n` x `k`, row by row; the result column by column, as accumulators are.
+/// `A B` with A of `m` x `k`, row by row, and B of `n` x `k`, row by row; the result column by
+/// column, as accumulators are.
 fn dense<A: Small, B: Small>([m, n, k]: [usize; 3], a: &[A], b: &[B]) -> Vec<i32> {
     let term = |row: usize, column: usize| {
         (0..k).map(|i| a[row * k + i].number() * b[column * k + i].number()).sum()
@@ -213,8 +215,8 @@ fn every_mma_sp_multiplies() {
     }
 }
 
-/// A matrix in shared memory without a swizzle: 8 rows of 16 bytes follow each other, then those along K. Returns the
-/// words, and the descriptor without its address.
+/// A matrix in shared memory without a swizzle: 8 rows of 16 bytes follow each other, then those
+/// along K. Returns the words, and the descriptor without its address.
 fn in_shared<T: Small>(elements: &[T], columns: usize) -> (Vec<u32>, u64) {
     let row_words = words(&elements[..columns]).len();
     let units = row_words / 4;
@@ -329,7 +331,8 @@ fn check_wgmma<A: Small, B: Small>(device: &Device, half: Wgmma, rng: &mut Rng) 
     }
 }
 
-/// `wgmma.mma_async.sp` multiplies as the dense product does: all types, both sources of A, all selectors.
+/// `wgmma.mma_async.sp` multiplies as the dense product does: all types, both sources of A, all
+/// selectors.
 #[test]
 fn every_kind_of_sparse_wgmma_multiplies() {
     use ValType as T;
@@ -363,7 +366,8 @@ fn every_kind_of_sparse_wgmma_multiplies() {
     }
 }
 
-/// The layouts of the metadata are CuTe's `ELayout`s, and put a chunk where the instruction reads it.
+/// The layouts of the metadata are CuTe's `ELayout`s, and put a chunk where the instruction reads
+/// it.
 #[test]
 fn metadata_is_where_the_instruction_reads_it() {
     use ValType as T;

@@ -1,4 +1,5 @@
-//! Storage in shared memory: sizes, alignments and offsets are those of C, and members are where they say.
+//! Storage in shared memory: sizes, alignments and offsets are those of C, and members are where
+//! they say.
 #![allow(dead_code, reason = "the structs of C are only measured")]
 
 use crate::support::device;
@@ -220,8 +221,8 @@ fn ranges_are_tensors() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// A swizzled layout takes what it reaches: not the whole last block, where that is not swizzled, nor less than its cosize
-/// says where it is.
+/// A swizzled layout takes what it reaches: not the whole last block, where that is not swizzled,
+/// nor less than its cosize says where it is.
 #[test]
 fn swizzled_layouts_take_what_they_reach() {
     tilewright::storage! {

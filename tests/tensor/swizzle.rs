@@ -34,8 +34,8 @@ fn a_transposed_tile_gets_a_swizzle_without_conflicts() -> Result {
     Ok(())
 }
 
-/// The reports are those of the composed layouts, the order is that of the wavefronts, and a swizzled tile has
-/// each of its elements once, inside of the next power of two.
+/// The reports are those of the composed layouts, the order is that of the wavefronts, and a
+/// swizzled tile has each of its elements once, inside of the next power of two.
 #[test]
 fn candidates_are_measured_and_sorted() -> Result {
     for (tile, dtype, vector) in [

@@ -182,8 +182,8 @@ fn a_swizzled_tensor_in_shared_memory_has_room() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Blocks take tiles, threads take parts of them: each element of `y` is written once, with the element of
-/// `x` at the same coordinate, and the tensor of coordinates agrees.
+/// Blocks take tiles, threads take parts of them: each element of `y` is written once, with the
+/// element of `x` at the same coordinate, and the tensor of coordinates agrees.
 #[test]
 fn tiles_and_partitions_are_those_of_the_algebra() -> Result<(), LayoutError> {
     let (rows, columns) = (24, 32);
@@ -309,7 +309,8 @@ fn rounded<'b>(k: &Body<'b, '_>, bytes: u32, from: Val<'b, i64>, to: Val<'b, i64
     to.eq((from + (n - 1)) / n * n).select(k.constant(1), k.constant(0))
 }
 
-/// `align(p, n)` is the first multiple of `n` from `p` on, in every memory, whatever is known of `p`.
+/// `align(p, n)` is the first multiple of `n` from `p` on, in every memory, whatever is known of
+/// `p`.
 #[test]
 fn pointers_are_rounded_up() {
     for bytes in [1u32, 4, 8, 16, 64, 256] {

@@ -38,9 +38,9 @@ fn in_a_build(body: impl for<'b> FnOnce(&mut Body<'b, 'b>)) {
     Kernel::<()>::build("host", Target::SM_80, |k, ()| body(k)).expect("nothing is wrong");
 }
 
-/// By the definition, without the layout of threads and values. The tile has a block of `values` for each coordinate of
-/// `threads`. So value `(i, j)` of the thread at `(p, q)` is the element `(p vm + i, q vn + j)`, where `values` is
-/// `vm x vn`. The two layouts number threads and values.
+/// By the definition, without the layout of threads and values. The tile has a block of `values`
+/// for each coordinate of `threads`. So value `(i, j)` of the thread at `(p, q)` is the element
+/// `(p vm + i, q vn + j)`, where `values` is `vm x vn`. The two layouts number threads and values.
 #[test]
 fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
     for (threads, values, [tm, tn], [vm, vn], bits) in [
@@ -131,7 +131,8 @@ fn matrix_copies_read_and_write_the_same_elements() -> Result<()> {
     Ok(())
 }
 
-/// Each element is copied once, by the threads of a device: from a matrix to shared memory and back.
+/// Each element is copied once, by the threads of a device: from a matrix to shared memory and
+/// back.
 #[test]
 fn tiles_are_copied_once() -> Result<()> {
     for (threads, values) in [
@@ -214,8 +215,8 @@ fn parts_of_operands_are_those_of_the_layouts() -> Result<()> {
     Ok(())
 }
 
-/// The product of small integers, which is exact: operands in shared memory and in registers, layouts of threads
-/// of all kinds, tiles that are larger than the threads.
+/// The product of small integers, which is exact: operands in shared memory and in registers,
+/// layouts of threads of all kinds, tiles that are larger than the threads.
 #[test]
 fn products_are_exact() -> Result<()> {
     let (m, n, depth) = (16usize, 24usize, 5usize);
@@ -388,7 +389,8 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     Ok(())
 }
 
-/// Parts of a thread have the names of the modes of the tensor, which stand in what is said of a copy.
+/// Parts of a thread have the names of the modes of the tensor, which stand in what is said of a
+/// copy.
 #[test]
 fn parts_and_errors_name_modes() {
     let universal = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();

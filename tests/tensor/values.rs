@@ -77,7 +77,8 @@ fn operators_work_element_by_element() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// `(a op t)(c) == a op t(c)` and `(t op a)(c) == t(c) op a`, for numbers of the host and of the device.
+/// `(a op t)(c) == a op t(c)` and `(t op a)(c) == t(c) op a`, for numbers of the host and of the
+/// device.
 #[test]
 fn single_values_stand_on_either_side() {
     macro_rules! check {
@@ -186,8 +187,8 @@ fn modes_of_extent_one_are_repeated() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// The fold over the modes that the profile does not keep, in the order of the coordinates: the function is
-/// not commutative, so that the order shows.
+/// The fold over the modes that the profile does not keep, in the order of the coordinates: the
+/// function is not commutative, so that the order shows.
 #[test]
 fn reductions_fold_the_other_modes() -> Result<(), LayoutError> {
     let shape: IntTuple = shape!(2, (3, 2), 2);
@@ -227,8 +228,9 @@ fn reductions_fold_the_other_modes() -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// `reduce_keepdims` is `reduce` with the extent 1 for each leaf that is folded, so it goes back to the shape that it
-/// comes from: `all - max` is the difference from the largest element with the same kept coordinates.
+/// `reduce_keepdims` is `reduce` with the extent 1 for each leaf that is folded, so it goes back to
+/// the shape that it comes from: `all - max` is the difference from the largest element with the
+/// same kept coordinates.
 #[test]
 fn reductions_that_keep_their_modes_go_with_the_tensor() {
     let kernel = build(|k, x, y, _| {
@@ -255,8 +257,8 @@ fn reductions_that_keep_their_modes_go_with_the_tensor() {
     }
 }
 
-/// A shape with fewer modes goes to the first ones, and is refused where it would go to others too, as are modes
-/// of another form.
+/// A shape with fewer modes goes to the first ones, and is refused where it would go to others too,
+/// as are modes of another form.
 #[test]
 fn ambiguous_shapes_are_refused() {
     let message = |left: IntTuple, right: IntTuple| {
@@ -332,8 +334,8 @@ fn copies_go_through_all_kinds_of_memory() {
     }
 }
 
-/// A matrix that the tiles do not divide: what lies outside is neither read (the source ends there) nor
-/// written (so does the destination), and zeros take its place in shared memory.
+/// A matrix that the tiles do not divide: what lies outside is neither read (the source ends there)
+/// nor written (so does the destination), and zeros take its place in shared memory.
 #[test]
 fn ragged_tiles_are_predicated() {
     let (rows, columns) = (21, 13);

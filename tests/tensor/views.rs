@@ -50,7 +50,8 @@ fn views_are_those_of_the_algebra() {
     }
 }
 
-/// The tiles of `inner_partition` and the places of `outer_partition` are the two halves of a divide.
+/// The tiles of `inner_partition` and the places of `outer_partition` are the two halves of a
+/// divide.
 #[test]
 fn partitions_are_halves_of_a_divide() {
     Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
@@ -147,7 +148,8 @@ fn tensors_are_printed_as_cute_prints_them() {
     assert!(text.ends_with("  1.95e+01\n"), "{text}");
 }
 
-/// `R(c) = T(c')` for random layouts, indices and modes, and `scatter` is its inverse for permutations.
+/// `R(c) = T(c')` for random layouts, indices and modes, and `scatter` is its inverse for
+/// permutations.
 #[test]
 fn gathers_and_scatters_follow_the_definition() {
     let mut rng = Rng::new(11);
@@ -246,8 +248,9 @@ fn values_are_sliced_recast_and_folded() {
     assert!(text.contains("3 elements of type u8 do not fill a whole number of u16 elements"));
 }
 
-/// A host number is in `0..extent` of its mode, or of all modes where it stands for the coordinate; the build names others
-/// with the extent. Symbols and device numbers have no extent that the host knows.
+/// A host number is in `0..extent` of its mode, or of all modes where it stands for the coordinate;
+/// the build names others with the extent. Symbols and device numbers have no extent that the host
+/// knows.
 #[test]
 fn host_coordinates_are_inside_the_shape() {
     let errors = Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {

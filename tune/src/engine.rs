@@ -1,6 +1,6 @@
 //! How configurations are built, checked and timed, for kernels and buffers whose Rust types are
-//! gone: rustc compiles it once, and for each [`Tunable`] only the methods of [`Problem`]. Come here
-//! to change what a [`Tuner`](super::Tuner) or [`bench()`](super::bench()) does with a
+//! gone: rustc compiles it once, and for each [`Tunable`] only the methods of [`Problem`]. Come
+//! here to change what a [`Tuner`](super::Tuner) or [`bench()`](super::bench()) does with a
 //! configuration.
 
 use std::any::Any;

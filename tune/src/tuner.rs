@@ -68,8 +68,8 @@ impl<K: Tunable> Tuner<K> {
         all
     }
 
-    /// Returns the fastest configuration: from the store, or by a [`Search`](super::Search) among the first ones
-    /// of [`Tunable::rank`].
+    /// Returns the fastest configuration: from the store, or by a [`Search`](super::Search) among
+    /// the first ones of [`Tunable::rank`].
     ///
     /// # Errors
     /// Returns a [`SearchError`] if no candidate gives the right result.

@@ -39,7 +39,8 @@ fn browser() -> Option<PathBuf> {
     all.flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// Runs the browser on a page with one more argument, and returns its output; `None`, as a skipped test, without a browser.
+/// Runs the browser on a page with one more argument, and returns its output; `None`, as a skipped
+/// test, without a browser.
 fn run(page: &Path, view: &View, argument: &str) -> Option<String> {
     let Some(browser) = browser() else {
         skip::skip("no browser is installed");
@@ -74,8 +75,8 @@ pub(crate) fn rendered(page: &Path, view: &View) -> Option<String> {
     Some(document)
 }
 
-/// Takes a picture of a page, and checks that it has the size of the window and is not empty. The picture stays in the folder
-/// that `TILEWRIGHT_PICTURES` names.
+/// Takes a picture of a page, and checks that it has the size of the window and is not empty. The
+/// picture stays in the folder that `TILEWRIGHT_PICTURES` names.
 pub(crate) fn check_picture(page: &Path, view: &View) {
     let [width, _] = view.size;
     let scheme = if view.dark { "dark" } else { "light" };

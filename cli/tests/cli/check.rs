@@ -45,7 +45,7 @@ fn a_race_is_reported_with_both_lines() {
     let said = text(&output.stdout).replace(&path, "FILE");
     expect![[r#"
         tile: 1 data race
-        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: the block's, a named one, or an mbarrier
+        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: the block's (`k.barrier()`), a named one, or an mbarrier
     "#]]
     .assert_eq(&said);
     assert_eq!(text(&output.stderr), "error: failed kernels: tile\n");

@@ -44,8 +44,8 @@ impl<'p> Example<'p> {
     }
 }
 
-/// Each listing is a file, each command returns its exit code and prints the answer that follows it, and each edit
-/// makes the command return 0.
+/// Each listing is a file, each command returns its exit code and prints the answer that follows
+/// it, and each edit makes the command return 0.
 #[test]
 fn the_page_says_what_the_program_answers() {
     let page = fs::read_to_string(root().join("docs/for-programs.md")).unwrap();

@@ -58,7 +58,8 @@ fn a_page_shows_an_element_in_all_its_roles() {
     fs::remove_file(page).unwrap();
 }
 
-/// Runs `script` in a copy of a page after the page's own script, and returns what it appends to `log`.
+/// Runs `script` in a copy of a page after the page's own script, and returns what it appends to
+/// `log`.
 fn after(page: &Path, script: &str) -> Option<String> {
     let html = fs::read_to_string(page).unwrap();
     let script = format!(
@@ -74,7 +75,8 @@ fn after(page: &Path, script: &str) -> Option<String> {
     Some(rest.split_once('"').unwrap().0.to_owned())
 }
 
-/// The pointer, the arrow keys, the sliders, the lists and the button change what the page shows, and its address.
+/// The pointer, the arrow keys, the sliders, the lists and the button change what the page shows,
+/// and its address.
 #[test]
 fn a_page_answers_the_pointer_and_the_keyboard() {
     let page = page("events.html", &["(8,64):(64,1)"]);
@@ -128,8 +130,8 @@ fn a_page_reads_what_fits_of_an_address() {
     fs::remove_file(page).unwrap();
 }
 
-/// Layouts, operations, threads, coordinates: the first in two sizes, light and dark. Each page compares its indices with the
-/// library's.
+/// Layouts, operations, threads, coordinates: the first in two sizes, light and dark. Each page
+/// compares its indices with the library's.
 #[test]
 fn pages_render_without_an_error_of_the_script() {
     let cases: &[(&str, &[&str])] = &[

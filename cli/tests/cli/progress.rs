@@ -22,8 +22,8 @@ const COUNT: &str = "kernel @count target sm_80 (%x: ptr<global, mut i32>) {
 }
 ";
 
-/// Starts the program with work for days, reads the first line of its standard error, and ends it. Returns the line, the
-/// seconds until it came, and what the standard output had.
+/// Starts the program with work for days, reads the first line of its standard error, and ends it.
+/// Returns the line, the seconds until it came, and what the standard output had.
 fn first_line(args: &[&str]) -> (String, f64, String) {
     let start = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_tilewright"))
@@ -66,7 +66,8 @@ fn a_launch_of_a_huge_grid_says_how_far_it_is() {
     fs::write(&path, COUNT).unwrap();
     let path = path.to_str().unwrap();
     let args = ["trace", path, "--grid", "2147483647", "--arg", "x=1:0", "--json"];
-    // The second block is out of bounds: the end of the run is prompt, and nothing but the error is said.
+    // The second block is out of bounds: the end of the run is prompt, and nothing but the error is
+    // said.
     let output = tilewright(&args);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).starts_with("error: kernel `count`: "), "{output:?}");

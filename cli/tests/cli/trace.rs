@@ -108,8 +108,8 @@ const COLUMNS: &str = "kernel @columns target sm_80 (%x: ptr<global, mut i32>) {
 }
 ";
 
-/// Threads store to the first column of a tile of 32 rows of 128 bytes: all words are in one bank, and of each sector of
-/// 32 bytes 4 are used.
+/// Threads store to the first column of a tile of 32 rows of 128 bytes: all words are in one bank,
+/// and of each sector of 32 bytes 4 are used.
 #[test]
 fn a_page_has_heat_maps_of_tiles() {
     let (kernel, page) = (temporary("columns.kir"), temporary("columns.html"));

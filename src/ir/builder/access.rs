@@ -1,5 +1,4 @@
-//! Loads and stores with memory order or cache hints, vector accesses, and prefetches. Come here if
-//! a plain `load` or `store` is not enough.
+//! Loads and stores with memory order or cache hints, vector accesses, and prefetches.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::Body;

@@ -1,5 +1,5 @@
-//! [`AnyVector`]: vectors whose type is chosen when the kernel is built. Come here if the width of
-//! a copy or the operand type of an MMA is a configuration value.
+//! [`AnyVector`]: vectors whose type is chosen when the kernel is built. Use it if the width of a
+//! copy or the operand type of an MMA is a configuration value.
 
 use super::body::Body;
 use super::context::Context;

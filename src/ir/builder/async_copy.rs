@@ -1,5 +1,5 @@
 //! Asynchronous copies between global and shared memory: `cp.async` by every thread, bulk copies
-//! and TMA tensor copies by one thread. Come here to load the next tile while a kernel computes
+//! and TMA tensor copies by one thread. A kernel loads the next tile with them while it computes
 //! with the current one.
 
 use super::body::Body;
@@ -317,9 +317,9 @@ impl<'b> Body<'b, '_> {
         self.context().emit(AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy });
     }
 
-    /// Makes one group of the thread's bulk copies to global memory that are in no group yet. Call it
-    /// after the copies that you want to wait for together. A group without copies counts too when
-    /// you wait. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+    /// Makes one group of the thread's bulk copies to global memory that are in no group yet. Call
+    /// it after the copies that you want to wait for together. A group without copies counts too
+    /// when you wait. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
     #[doc(alias = "tma_store_arrive")]
     #[track_caller]
     pub fn cp_async_bulk_commit_group(&self) {

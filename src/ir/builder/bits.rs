@@ -1,6 +1,5 @@
 //! Integer functions (wide, saturating and packed arithmetic, dot products, bit and byte
-//! manipulation) and conversions with an explicit rounding mode. Come here for what the operators
-//! do not cover, for example `mul_hi`.
+//! manipulation) and conversions with an explicit rounding mode.
 
 use super::body::Body;
 use super::typed::{Converted, Element, Float, Integer, IntoOperand, Number, Ty, Val};

@@ -307,13 +307,14 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// Declares `len` elements of global memory that belong to the kernel, and returns a pointer to
-    /// them. They are 0 when the kernel is loaded, all threads can read and write them, and a launch
-    /// sees what earlier launches of the same loaded function have stored. Use it for what lives
-    /// longer than a launch and that no caller needs to pass, such as a counter. PTX ISA 5.1.4
-    /// `.global`.
+    /// them. They are 0 when the kernel is loaded, all threads can read and write them, and a
+    /// launch sees what earlier launches of the same loaded function have stored. Use it for what
+    /// lives longer than a launch and that no caller needs to pass, such as a counter. PTX ISA
+    /// 5.1.4 `.global`.
     ///
     /// Launches that run at the same time share the elements, so access them with atomics then.
-    /// All global arrays of a kernel have at most 256 MiB ([`KernelIr::GLOBAL_BYTES`](crate::ir::KernelIr::GLOBAL_BYTES)).
+    /// All global arrays of a kernel have at most 256 MiB
+    /// ([`KernelIr::GLOBAL_BYTES`](crate::ir::KernelIr::GLOBAL_BYTES)).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,5 +1,5 @@
-//! [`Call`]: reports errors inside the crate's own functions at the line of the user's call. Come
-//! here if an error or a fault points into the crate instead of the user's kernel.
+//! [`Call`]: reports errors inside the crate's own functions at the line of the user's call.
+//! Without it, an error or a fault would point into this crate.
 
 use super::body::Body;
 use super::context::{Context, State};

@@ -1,5 +1,4 @@
-//! Reductions and scans with any combining body, over some lanes, a warp or a block. Come here to
-//! change how [`Body::reduce`] and its siblings are lowered.
+//! Reductions and scans with any combining body, over some lanes, a warp or a block.
 //!
 //! Lanes exchange values by shuffles: first neighbours, then pairs of neighbours, and so on. If
 //! every lane has a thread, this takes no branch, even for a combining body that does not commute:

@@ -1,8 +1,7 @@
 //! [`Context`]: the state of one build, with the growing IR, the stack of open bodies, and the
-//! errors so far. Every builder method appends its operation through it. Come here to change how
-//! operations are recorded or how errors get their lines.
+//! errors so far. Every builder method appends its operation through it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
@@ -28,6 +27,20 @@ pub struct Context {
     state: RefCell<State>,
 }
 
+thread_local! {
+    /// How many kernels the thread is building, one inside of the closure of another.
+    static BUILDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts one build of the thread less when it is dropped, also if the closure panics.
+struct EndOfBuild;
+
+impl Drop for EndOfBuild {
+    fn drop(&mut self) {
+        BUILDS.set(BUILDS.get().saturating_sub(1));
+    }
+}
+
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Context")
@@ -42,6 +55,8 @@ struct Open {
 
 pub(super) struct State {
     pub(super) ir: KernelIr,
+    /// The number of builds of the thread, this one included, while this one is the innermost.
+    builds: u32,
     open: Vec<Open>,
     errors: Vec<BuildError>,
     /// The parameters' symbols, each with its value.
@@ -71,6 +86,7 @@ impl Context {
         let (result_parts, carried_parts) = (HashMap::new(), HashMap::new());
         let state = State {
             ir,
+            builds: BUILDS.get() + 1,
             open,
             errors,
             symbols,
@@ -82,6 +98,13 @@ impl Context {
             calls,
         };
         Context { state: RefCell::new(state) }
+    }
+
+    /// Runs the closure of the kernel. Meanwhile this is the thread's innermost build.
+    pub(super) fn build<R>(&self, body: impl FnOnce() -> R) -> R {
+        BUILDS.set(self.with(|state| state.builds));
+        let _end = EndOfBuild;
+        body()
     }
 
     /// Returns the kernel, its errors, and the signature together with what the body requires of
@@ -325,6 +348,9 @@ impl State {
     pub(super) fn append(&mut self, op: Op, location: SourceLocation) -> OpId {
         let region = self.region();
         // A constant is only an operand of another operation, which the error then names.
+        if self.builds != BUILDS.get() && !matches!(op, Op::Const(_)) {
+            self.error(location, BuildErrorKind::OutsideItsKernel { op: op.name() });
+        }
         if self.ended() && !matches!(op, Op::Const(_)) {
             let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.location_of(*op));
             let terminator = terminator.unwrap_or(location);

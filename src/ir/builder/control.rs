@@ -1,5 +1,5 @@
-//! `if`, `yield` and `return` as closures, and the types that say how a body ends. Come here for
-//! branches; `loops` has the loops.
+//! `if`, `yield` and `return` as closures, and the types that say how a body ends. `loops` has the
+//! loops.
 //!
 //! A body closure runs exactly once, while the kernel is built. Its return value says how the body
 //! ends: with values ([`End`], or the next carried values of a `for_`), with a jump

@@ -1,6 +1,5 @@
 //! The rest of C's `math.h`: inverse and hyperbolic functions, remainders, and variants that stay
-//! exact near zero. Come here for what `math` lacks; as there, the precise functions use only
-//! exactly rounded operations.
+//! exact near zero. As in `math`, the precise functions use only exactly rounded operations.
 
 use std::{f32, f64};
 

@@ -1,5 +1,5 @@
 //! The errors that [`Kernel::build`](crate::ir::Kernel::build) returns, each with the Rust line
-//! that caused it. Come here to handle a failed build, or to add a cause.
+//! that caused it.
 
 use std::fmt;
 
@@ -26,11 +26,14 @@ errors! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum BuildErrorKind {
-        /// a value made at {made} is used outside the body that made it: return it from that body, or keep it in a variable
-        /// (`k.var`)
+        /// a value made at {made} is used outside the body that made it: return it from that body,
+        /// or keep it in a variable (`k.var`)
         ValueOutsideItsBody { made: SourceLocation },
         /// this value belongs to another kernel: use only values of the kernel that is being built
         ForeignValue,
+        /// `{op}` belongs to an outer kernel, but the closure of another kernel runs: add it before
+        /// or after that kernel is built
+        OutsideItsKernel { op: &'static str },
         /// `{op}` cannot run: the body was ended at {terminator}
         AfterTerminator { op: &'static str, terminator: SourceLocation },
         /// this body of `{op}` returns a `Terminated` from another body: end it with a jump of its
@@ -67,7 +70,8 @@ errors! {
         /// parameter {param} is {wanted}, but has no template: call `KernelOptions::template` for
         /// each such parameter, in order
         MissingTemplate { param: usize, wanted: &'static str },
-        /// parameter {param} is {wanted}, but its template is `{found}`: give the templates in the order of the parameters
+        /// parameter {param} is {wanted}, but its template is `{found}`: give the templates in the
+        /// order of the parameters
         OtherTemplate { param: usize, wanted: &'static str, found: String },
         /// there are more templates than parameters that are layouts or tuples: leave the last
         /// {unused} out
@@ -78,8 +82,8 @@ errors! {
         /// no parameter has the symbol `{symbol}`, so the kernel does not know its value: pass it
         /// in a layout or a tuple, or compute with a device value
         UnknownSymbol { symbol: String },
-        /// a kernel cannot compute {operation} of `{a}` and `{b}`: give the symbols divisors that decide it, or pass the
-        /// result in a tuple
+        /// a kernel cannot compute {operation} of `{a}` and `{b}`: give the symbols divisors that
+        /// decide it, or pass the result in a tuple
         UnsupportedSymbolic { operation: String, a: String, b: String },
         /// a launch cannot check this length: `require_len` needs a pointer that is itself a
         /// parameter, and a length computed from integer parameters and constants

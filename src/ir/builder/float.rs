@@ -1,6 +1,5 @@
 //! Floating-point functions with an explicit mode: approximate division, rounding to integers,
-//! classification, comparisons. Come here if you need another rounding or NaN rule than the
-//! operators have.
+//! classification, comparisons.
 
 use super::typed::{Float, IntoOperand, Ordered, Val};
 use crate::ir::number::Rounding;

@@ -1,5 +1,5 @@
 //! TMA copies in im2col mode: the columns of pixels that an implicit-GEMM convolution reads from a
-//! feature map. Come here to write a convolution.
+//! feature map. [`Im2colCopy`](crate::tensor::copy::Im2colCopy) does it for whole tiles.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;

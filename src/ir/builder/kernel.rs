@@ -379,10 +379,13 @@ impl Head<'_> {
         let ids: Vec<Value> = ir.params.iter().map(|param| param.value).collect();
         let cx = Context::new(ir, &list.signature.symbols);
         let wrong = std::mem::take(&mut list.errors);
-        let message = body(&mut Body::new(&cx), &list, &ids);
-        if !cx.with(|state| state.ended()) {
-            cx.with(|state| state.append(Control::Return.into(), location));
-        }
+        let message = cx.build(|| {
+            let message = body(&mut Body::new(&cx), &list, &ids);
+            if !cx.ended() {
+                cx.with(|state| state.append(Control::Return.into(), location));
+            }
+            message
+        });
         let (mut ir, mut errors, signature) = cx.finish(list.signature);
         errors.extend(wrong.into_iter().map(|kind| BuildError { location, kind }));
         remove_unused_special_registers(&mut ir);

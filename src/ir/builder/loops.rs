@@ -1,5 +1,5 @@
-//! Loops as closures: `for_` and `for_loop` over a range, `loop_`, `while_` and `do_while`. Come
-//! here for loops that run on the device; a host `for` unrolls the loop completely.
+//! Loops as closures: `for_` and `for_loop` over a range, `loop_`, `while_` and `do_while`. They
+//! run on the device, while a host `for` writes its body several times.
 
 use std::marker::PhantomData;
 

@@ -1,6 +1,6 @@
 //! [`MbarrierRef`]: mbarriers, the barrier objects in shared memory on which asynchronous copies
-//! complete. Come here to build your own producer and consumer pipeline; `tensor::pipeline` has
-//! ready ones.
+//! complete. Build your own producer and consumer pipeline with them, or take one from
+//! [`tensor::pipeline`](crate::tensor::pipeline).
 
 use super::body::Body;
 use super::typed::{IntoOperand, IntoVal, Shared, Ty, Val};

@@ -1,5 +1,6 @@
 //! Tensor cores: `mma.sync` for operands in registers, `wgmma` for operands in shared memory, and
-//! the matrix loads and stores. Come here for single instructions; `tensor::mma` has whole tiles.
+//! the matrix loads and stores. These are single instructions; [`tensor::mma`](crate::tensor::mma)
+//! has whole tiles.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::{Body, Registers};

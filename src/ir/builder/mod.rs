@@ -1,4 +1,4 @@
-//! The kernel builder: Rust closures that record a kernel as typed IR. Come here to write a kernel.
+//! The kernel builder: Rust closures that record a kernel as typed IR.
 //!
 //! [`Kernel::build`] calls your closure once, on the host, with a [`Body`] handle and the kernel's
 //! parameters. The closure computes with [`Val`]s, which stand for device values. A `Val<'b, T>`

@@ -1,5 +1,4 @@
-//! Operators, comparisons and conversions of device values. Come here for what you can write
-//! between two `Val`s.
+//! Operators, comparisons and conversions of device values.
 //!
 //! They have no side effects, so they take no body handle; each is appended to the innermost open
 //! body. `value += x` means `value = value + x`: on the host the name then stands for a new device

@@ -1,5 +1,5 @@
 //! Kernel parameters as Rust types: [`Params`], [`Parameter`] and the macro
-//! [`params!`](crate::params). Come here to learn what a kernel's signature may contain.
+//! [`params!`](crate::params).
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! Methods for operations that are a single PTX instruction, such as `popc`, generated from the
-//! operation table's rows marked `method`. Come here if such a row needs a class or an operand type
-//! that the macros do not know.
+//! operation table's rows marked `method`. A row of a new class needs an `impl` in
+//! `methods_by_class`.
 
 use super::typed::{
     Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,

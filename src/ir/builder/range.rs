@@ -1,5 +1,5 @@
-//! [`range`]: a loop's bounds and step, and how the loop is unrolled, vectorized or pipelined. Come
-//! here to make a loop faster without changing its body.
+//! [`range`]: a loop's bounds and step, and how the loop is unrolled, vectorized or pipelined. It
+//! makes a loop faster without changing its body.
 
 use std::num::NonZeroU32;
 

@@ -1,5 +1,5 @@
 //! [`Reported`]: typed errors that code on top of the builder, such as a library of tile
-//! operations, adds to the build's errors. Come here if your own kernel functions can be called
+//! operations, adds to the build's errors. Use it if your own kernel functions can be called
 //! wrongly.
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! [`Role`]: an element type that is known when a kernel is built, not when the program is
-//! compiled. Come here when you write a ready kernel for many element types.
+//! compiled. Ready kernels use it.
 //!
 //! A ready kernel takes matrices of many element types, but its body is the same Rust code for all
 //! of them: only the scalar types in the IR differ. So the body is written for roles, for example

@@ -1,6 +1,6 @@
 //! Pointer conversions: between a state space and generic pointers, and to and from integer
-//! addresses. Come here if one function must access several kinds of memory, or if a kernel stores
-//! pointers.
+//! addresses. A function that accesses several kinds of memory takes a generic pointer, and a
+//! kernel that stores pointers stores their addresses.
 
 use super::typed::{
     Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,

@@ -1,5 +1,5 @@
 //! Tensor cores: MMAs with a structured-sparse A, which is half as large as a dense one and can run
-//! at twice the rate. Come here if every group of 4 weights in a row has at most 2 nonzeros.
+//! at twice the rate. A is sparse enough if at most 2 of every 4 neighbours in a row are not zero.
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};

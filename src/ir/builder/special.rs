@@ -1,5 +1,5 @@
-//! Special registers beyond thread and block indices, and a thread's requests to the hardware:
-//! sleep, trap, dependent launches. Come here for clocks, SM ids, lane masks and cluster indices.
+//! Special registers beyond thread and block indices (clocks, SM ids, lane masks, cluster indices),
+//! and a thread's requests to the hardware: sleep, trap, dependent launches.
 
 use super::body::{Body, Dim3};
 use super::typed::{IntoVal, Val};

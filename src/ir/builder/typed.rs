@@ -1,5 +1,5 @@
-//! Rust types as IR types: what a [`Val`] can hold, and which host values can stand in for it. Come
-//! here for the trait to name as a bound in generic kernel code.
+//! Rust types as IR types: what a [`Val`] can hold, and which host values can stand in for it.
+//! Generic kernel code names these traits as bounds.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,6 +1,5 @@
 //! [`Values`] and [`IntoValues`]: what control flow can carry and return, such as a device value, a
-//! tuple, array or `Vec` of them, or a struct declared with [`values!`](crate::values). Come here to
-//! write generic code around loops, or a type of your own that a loop carries.
+//! tuple, array or `Vec` of them, or a struct declared with [`values!`](crate::values).
 
 use std::any::Any;
 use std::rc::Rc;

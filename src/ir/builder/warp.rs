@@ -1,6 +1,5 @@
-//! Warp collectives: shuffles, votes, matches, reductions, elections and warp barriers. Come here
-//! if threads of a warp exchange values without shared memory; `collective` has whole reductions
-//! and scans.
+//! Warp collectives: shuffles, votes, matches, reductions, elections and warp barriers. Threads
+//! exchange values without shared memory. [`Body::reduce`] and [`Body::scan`] are built from them.
 
 use super::body::Body;
 use super::typed::{Element, Integer, IntoVal, Number, Val};

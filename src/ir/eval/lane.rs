@@ -1,5 +1,4 @@
-//! How a Rust value is stored in a register word, for example a `bool` or two `f16`. Only the
-//! simulator has registers; come here to evaluate operations on a new type.
+//! How a Rust value is stored in a register word, for example a `bool` or two `f16`.
 
 use crate::ir::narrow::{bf16, f16};
 

@@ -1,5 +1,5 @@
 //! Evaluates pure operations bit by bit: the semantics shared by constant folding, the analyses and
-//! the simulator. Come here to say what an operation computes.
+//! the simulator.
 //!
 //! [`evaluate`] picks the Rust function for an operation by its operand types, and a [`Machine`]
 //! runs it: [`constant`] on constants, the simulator on 32 lanes side by side. The choice is made

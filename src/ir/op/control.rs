@@ -1,5 +1,4 @@
-//! Structured control flow: operations that own regions, and the terminators that end regions. Come
-//! here to walk a kernel's loops and branches.
+//! Structured control flow: operations that own regions, and the terminators that end regions.
 //!
 //! A region ends in a terminator, or in an `if` neither of whose two arms falls through.
 

@@ -1,5 +1,5 @@
 //! Diagnostics: the operations behind `assert` and `printf`, which send a message with values to
-//! the host. Come here to handle them in a pass or a backend.
+//! the host.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The types behind the columns of the op table: operand constraints, result types, type classes,
-//! effects, targets and PTX versions. Come here to learn what a word in a row means.
+//! effects, targets and PTX versions.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Operations: the rows of the op table as Rust enums, with the functions that a macro derives from
-//! each row. Come here to match on operations. To add one, add a row to the table (`table.rs`).
+//! each row. To add one, add a row to the table (`table.rs`).
 
 mod access;
 mod async_copy;

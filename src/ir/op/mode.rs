@@ -198,8 +198,8 @@ named! {
         Sqrt = "sqrt",
         /// `1 / sqrt(x)`; `f32`: relative error 2^-22.9. PTX ISA 9.7.3.17 `rsqrt.approx`.
         Rsqrt = "rsqrt",
-        /// `2^x`; `f32`: 2 ulp; `f16`: relative error 2^-9.9; `bf16`: 2^-7. PTX ISA 9.7.3.21, 9.7.4.10
-        /// `ex2.approx`.
+        /// `2^x`; `f32`: 2 ulp; `f16`: relative error 2^-9.9; `bf16`: 2^-7. PTX ISA 9.7.3.21,
+        /// 9.7.4.10 `ex2.approx`.
         Ex2 = "ex2",
         /// Base-2 logarithm; `f32`: absolute error 2^-22 between 0.5 and 2, elsewhere relative
         /// error 2^-22. PTX ISA 9.7.3.20 `lg2.approx`.

@@ -1,6 +1,5 @@
 //! Special registers: what the hardware tells a thread about itself and its launch (PTX ISA,
-//! chapter 10). In a kernel, call the methods of `Body`, such as `thread_idx`; come here to match
-//! on the IR.
+//! chapter 10). In a kernel, call the methods of `Body`, such as `thread_idx`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 //! Support checks for arithmetic: the functions that rows of the op table name in their `where`.
-//! Come here if PTX has an operation only for some types or attribute values.
+//! They are for operations that PTX has only for some types or attribute values.
 
 use super::control::ValueList;
 pub(super) use super::copy_support::*;

@@ -2,7 +2,7 @@
 //! variant, its operands and attributes, printing, parsing, type checks and often the PTX
 //! instruction.
 //!
-//! Come here to add an operation; `docs/adding-an-op.md` walks through an example. A row reads
+//! `docs/adding-an-op.md` walks through an example. A row reads
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.

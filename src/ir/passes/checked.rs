@@ -18,10 +18,11 @@
 //!   stored.
 //! * Bounds are checked only if the pointer is known to derive from a single allocation
 //!   (`analysis/origin.rs`).
+//! * What is proved already gets no check: see [`Proved`].
 //! * Alignment is checked unless the access is exactly as large as an element of its allocation and
 //!   the kernel never casts a pointer to smaller elements. Such accesses are always aligned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::rewrite::Rewrite;
 use crate::ir::analysis::accesses::{Access, AccessBytes as Bytes, accesses};
@@ -44,8 +45,12 @@ pub(in crate::ir) struct WithChecks {
     pub(in crate::ir) sites: Vec<Site>,
 }
 
-/// Adds checks to a verified kernel.
-pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
+/// What needs no check, because it holds in every launch: an operation, with the position of the
+/// pointer among its operands, or with `None` for its divisor, step or promise.
+pub(crate) type Proved = HashSet<(OpId, Option<usize>)>;
+
+/// Adds checks to a verified kernel, except for what is proved.
+pub(in crate::ir) fn with_checks(ir: &KernelIr, proved: &Proved) -> WithChecks {
     let mut rewrite = Rewrite::new(ir);
     let (body, location) = (rewrite.out.body, rewrite.out.location(first_location(ir)));
     let mut add_param = |name: String, ty: Type| {
@@ -60,6 +65,10 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
     };
     let origins = Origins::new(ir);
     let ops = ir.reached_ops();
+    let accesses = |op: OpId| {
+        let all = accesses(ir, op).into_iter();
+        all.filter(move |access| !proved.contains(&(op, Some(access.operand))))
+    };
     let mut lengths = HashMap::new();
     let mut extents = Vec::new();
     for (i, param) in ir.params.iter().enumerate() {
@@ -68,7 +77,7 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
             Bytes::Box(map) if map == i as u32 => true,
             _ => origins.root(access.base) == root,
         };
-        let is_accessed = |op: &OpId| accesses(ir, *op).iter().any(asks);
+        let is_accessed = |op: &OpId| accesses(*op).any(|access| asks(&access));
         if ops.iter().any(is_accessed) {
             let length = add_param(format!("{}_bytes", param.name), Scalar::U64.into());
             lengths.insert(i as u32, length);
@@ -84,13 +93,14 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
         limits: HashMap::new(),
         bases: HashMap::new(),
         record,
+        proved,
         sites: Vec::new(),
         narrows: ops.iter().any(|op| is_narrowed(ir, *op)),
         location,
     };
     pass.rewrite.declare_vars(ir.body, body);
     for op in &ops {
-        for access in accesses(ir, *op) {
+        for access in accesses(*op) {
             if let (Some(Root::Param(param)), Bytes::Known(bytes)) =
                 (pass.origins.root(access.base), access.bytes)
             {
@@ -125,6 +135,7 @@ struct Pass<'k> {
     /// For each `mapa`, the start of the allocation in the other block's shared memory.
     bases: HashMap<OpId, Value>,
     record: Value,
+    proved: &'k Proved,
     sites: Vec<Site>,
     /// Whether the kernel casts a pointer to smaller elements. If so, an access to larger elements
     /// may be misaligned.
@@ -264,7 +275,12 @@ impl Pass<'_> {
     fn check(&mut self, id: OpId, region: RegionId) {
         let ir = self.rewrite.source;
         for access in accesses(ir, id) {
-            self.check_access(id, &access, region);
+            if !self.proved.contains(&(id, Some(access.operand))) {
+                self.check_access(id, &access, region);
+            }
+        }
+        if self.proved.contains(&(id, None)) {
+            return;
         }
         let op = &ir.ops[id].op;
         if let Op::Arith(Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs }) = *op {

@@ -1,6 +1,5 @@
 //! Lets shared allocations whose live ranges do not overlap use the same memory, so that a block
-//! needs less shared memory. `KernelOptions::merge_shared` turns it on. Come here if two
-//! allocations are not merged.
+//! needs less shared memory. `KernelOptions::merge_shared` turns it on.
 //!
 //! Two allocations may share memory if every access to one is separated from every access to the
 //! other:

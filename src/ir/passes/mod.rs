@@ -1,5 +1,4 @@
-//! Passes: each rewrites a verified kernel into an equivalent one. Come here to transform kernels
-//! between the builder and the backends.
+//! Passes: each rewrites a verified kernel into an equivalent one.
 //!
 //! `lower` applies the transformations that loops request, such as unrolling and prefetching, so
 //! that code generation and the simulator only see plain loops. It never fails, because the

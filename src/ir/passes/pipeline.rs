@@ -1,5 +1,5 @@
 //! Software pipelining: prefetches the loads of later iterations in loops that request it with
-//! `.prefetch_stages(n)`. Come here for the code that such a loop becomes.
+//! `.prefetch_stages(n)`.
 //!
 //! `analysis/prefetch.rs` splits the body of such a loop into an ahead part (the loads and the
 //! operations that they depend on) and an in-time part (all other operations). That file also lists

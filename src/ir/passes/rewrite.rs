@@ -1,6 +1,6 @@
 //! [`Rewrite`]: copies a kernel operation by operation and renames values, loops and variables. A
 //! pass that changes a kernel copies the operations that it keeps with it, and emits new operations
-//! in place of the others. Come here to write such a pass.
+//! in place of the others.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 //! Unrolls and vectorizes the loops that request it with `.unroll(n)`, `.unroll_full()` or
-//! `.vectorize(n)`. Come here for the code that such a loop becomes.
+//! `.vectorize(n)`.
 //!
 //! 1. `unroll full`, trip count `t`: `t` copies of the body, with constant indices.
 //! 2. `unroll n`, trip count `t`: a loop of `t / n` iterations with `n` copies of the body, then a

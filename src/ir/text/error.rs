@@ -1,5 +1,4 @@
-//! Errors from parsing a kernel's text, with their position. Come here to add a kind of error or to
-//! change how the faulty line is shown.
+//! Errors from parsing a kernel's text, with their position. `Display` shows the faulty line.
 
 use std::fmt;
 

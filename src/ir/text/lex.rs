@@ -1,5 +1,4 @@
-//! The lexer of the text form: splits a kernel's text into tokens with positions. Come here to add
-//! a kind of token.
+//! The lexer of the text form: splits a kernel's text into tokens with positions.
 
 use super::error::ParseErrorKind;
 

@@ -1,5 +1,4 @@
 //! Parses constants, and quotes and unquotes texts, for the parser and printer of the text form.
-//! Come here to change how a literal is written.
 
 use crate::ir::narrow;
 use crate::ir::number::Rounding;

@@ -1,5 +1,5 @@
 //! The text form of a kernel (its printed IR): [`KernelIr`](super::KernelIr) prints it, [`parse`]
-//! reads it. Come here for the grammar, for example to write a test kernel by hand.
+//! reads it. With it you can write a test kernel by hand.
 //!
 //! ```text
 //! kernel @name target sm_80 block 256 x 1 x 1 (%p0: ptr<global, mut f32>, %p1: i32) {

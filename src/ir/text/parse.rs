@@ -1,5 +1,5 @@
 //! The first half of the text form's parser: the kernel header, names, types, and the token cursor.
-//! `region.rs` parses statements. Come here to change the grammar outside of bodies.
+//! `region.rs` parses statements.
 
 use std::collections::HashMap;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Prints kernels in the text form, which the parser reads back. Come here after `parse.rs` or
-//! `region.rs` changes, because the two must agree.
+//! Prints kernels in the text form, which the parser reads back. A change to `parse.rs` or
+//! `region.rs` needs one here.
 
 use std::collections::HashMap;
 use std::fmt;

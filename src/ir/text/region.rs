@@ -1,5 +1,6 @@
 //! The second half of the text form's parser: statements, that is declarations, operations and
-//! their regions. Come here to give an operation a notation of its own.
+//! their regions. An operation has a notation of its own only if it is matched by name in
+//! `statement`.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The verifier's errors: one variant per rule. Come here to handle a rejected kernel, or to add a
-//! rule; `mod.rs` lists the rules by group.
+//! The verifier's errors: one variant per rule. `mod.rs` lists the rules by group.
 
 use std::fmt;
 
@@ -72,23 +71,28 @@ errors! {
             "parameter `{name}` points to {space} memory, which {}",
             without_param(*space)
         ),
-        /// the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a buffer
+        /// the parameters take {bytes} bytes, but a launch can pass {limit}: pass some of them in a
+        /// buffer
         ParamBytes { bytes: u64, limit: u64 },
         /// {local} has no elements: a local array has at least one
         LocalEmpty { local: LocalId },
-        /// the kernel takes {bytes} bytes of local memory, but a thread has {limit}: use smaller arrays
+        /// the kernel takes {bytes} bytes of local memory, but a thread has {limit}: use smaller
+        /// arrays
         LocalSize { bytes: u64, limit: u64 },
         /// {array} has no elements: a constant array has at least one
         ArrayEmpty { array: ArrayId },
-        /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer
+        /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a
+        /// buffer
         ArrayBytes { bytes: u64, limit: u64 },
         /// {global} has no elements: a global array has at least one
         GlobalEmpty { global: GlobalId },
         /// {global} has {len} elements, but {values} initial values
         GlobalValues { global: GlobalId, len: u32, values: usize },
-        /// the global arrays take {bytes} bytes, but a kernel has {limit}: pass some of them in a buffer
+        /// the global arrays take {bytes} bytes, but a kernel has {limit}: pass some of them in a
+        /// buffer
         GlobalBytes { bytes: u64, limit: u64 },
-        /// {value}, made at {made}, is not defined on every path to this use: return it from the body that makes it
+        /// {value}, made at {made}, is not defined on every path to this use: return it from the
+        /// body that makes it
         ValueNotVisible { value: Value, made: SourceLocation },
         /// A region does not end in a terminator.
         MissingTerminator {
@@ -124,9 +128,11 @@ errors! {
         },
         /// `{op}` cannot run: the region ended before it
         AfterTerminator { op: &'static str },
-        /// `yield` ends an arm of an `if`, but stands in the body of a `{owner}`: end that with `continue` or `break`
+        /// `yield` ends an arm of an `if`, but stands in the body of a `{owner}`: end that with
+        /// `continue` or `break`
         YieldInLoop { owner: &'static str },
-        /// `yield` ends an arm of an `if`, but stands in the body of the kernel: end that with `return`
+        /// `yield` ends an arm of an `if`, but stands in the body of the kernel: end that with
+        /// `return`
         YieldOutsideIf,
         /// `{op}` names the loop at {made}, but is not inside of it: name a loop that encloses it
         NotAnEnclosingLoop { op: &'static str, made: SourceLocation },
@@ -174,7 +180,8 @@ errors! {
         /// `{op}` needs operands of one type, but `{operand}` is {found} and the one before it is
         /// {expected}: convert one of them (`cvt`, `promote`)
         MixedOperands { op: &'static str, operand: &'static str, expected: Type, found: Type },
-        /// `{operand}` of `{op}` is {found}, but must be bool: compare it, for example with `.ne(0)`
+        /// `{operand}` of `{op}` is {found}, but must be bool: compare it, for example with
+        /// `.ne(0)`
         ConditionType { op: &'static str, operand: &'static str, found: Type },
         /// the index of `{op}` is {found}, but must be i32, u32, i64 or u64: convert it with `cvt`
         IndexType { op: &'static str, found: Type },
@@ -245,11 +252,14 @@ errors! {
             /// Why not, and what there is instead.
             reason: &'static str,
         } = |f| write!(f, "there is no `{op}` for operands {}: {reason}", TypeList(types)),
-        /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one
+        /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements
+        /// one by one
         VectorParam { name: String, ty: VectorType },
-        /// `{op}` needs {first}, but the kernel is built for {target}: build it for {first}, or do without
+        /// `{op}` needs {first}, but the kernel is built for {target}: build it for {first}, or do
+        /// without
         NotOnTarget { op: String, first: Target, target: Target },
-        /// a `for` cannot count in {found}: count in integers and convert the index with `cvt`, or use `loop`
+        /// a `for` cannot count in {found}: count in integers and convert the index with `cvt`, or
+        /// use `loop`
         RangeNotInteger { found: Type },
         /// The first argument of a `for` body is not the index.
         RangeIndex {
@@ -278,7 +288,8 @@ errors! {
                 "the range of a `for` has the types {lo}, {hi} and step {step}: convert them to one type with `cvt`"
             )
         },
-        /// the step of a `for` is {step}, but must be positive: to count down, count up and subtract the index
+        /// the step of a `for` is {step}, but must be positive: to count down, count up and
+        /// subtract the index
         StepNotPositive { step: i128 },
         /// the text of `{op}` is not a format string: {error}
         FormatSyntax { op: &'static str, error: FormatError },
@@ -336,7 +347,8 @@ errors! {
             "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has only {len_bytes} bytes: use a smaller index, or make the allocation larger",
             byte + i128::from(*size)
         ),
-        /// a loop whose `{bound}` is not a constant cannot be unrolled fully: use `.unroll(n)`, which needs no constant
+        /// a loop whose `{bound}` is not a constant cannot be unrolled fully: use `.unroll(n)`,
+        /// which needs no constant
         UnrollUnknownTripCount { bound: &'static str },
         /// no load or store of this loop can become a vector of {lanes} elements: index with the
         /// loop's index itself (move the rest into `x.offset(..)` before the loop), step by 1, and
@@ -345,8 +357,9 @@ errors! {
         /// the `{op}` at {made} cannot be in a vectorized loop, whose body may only load, compute,
         /// and store at the loop's index: move it out of the loop, or use `.unroll(n)`
         VectorizeObstacle { op: &'static str, made: SourceLocation },
-        /// the `{op}` at {made} is not known to start at a multiple of {bytes} bytes: start the range at such a multiple
-        /// (`assume_divisible_by` promises it), and use `assume_aligned` on the pointer
+        /// the `{op}` at {made} is not known to start at a multiple of {bytes} bytes: start the
+        /// range at such a multiple (`assume_divisible_by` promises it), and use `assume_aligned`
+        /// on the pointer
         VectorizeAlignment { op: &'static str, made: SourceLocation, bytes: u32 },
         /// the `{op}` at {made} may access what the store at {store} writes in another iteration of
         /// this vectorized loop: store to another buffer, or use `.unroll(n)`
@@ -357,18 +370,20 @@ errors! {
         /// a loop can fetch at most {limit} iterations ahead, not {stages}, because each needs its
         /// own registers: ask for fewer
         PrefetchStages { stages: u32, limit: u32 },
-        /// {stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}:
-        /// fetch fewer iterations ahead, or use smaller tiles
+        /// {stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory,
+        /// but a block has {limit}: fetch fewer iterations ahead, or use smaller tiles
         PrefetchSharedSize { stages: u32, bytes: u64, limit: u64 },
         /// the body of this loop loads nothing from global memory that could be fetched ahead:
         /// leave `.prefetch_stages` out (to fetch an inner loop's loads ahead, set it on that loop)
         PrefetchNoCopies,
-        /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of the `{op}` at {at}: write
-        /// its body as `cp_async` to tiles of its own, `cp_async_commit_group`, `cp_async_wait_group(0)`, `barrier`, the use
-        /// of the tiles, `barrier`, in this order and not inside an `if` or a loop (a copy of no bytes by `cp_async_zfill`
-        /// replaces an `if`). Each iteration copies to the same elements, or to those of slot `i % n` of a ring; with a ring,
-        /// give the size of the block by `KernelOptions::block`. For a body of another form leave `.prefetch_stages` out and
-        /// use a `CpAsyncPipeline`
+        /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of
+        /// the `{op}` at {at}: write its body as `cp_async` to tiles of its own,
+        /// `cp_async_commit_group`, `cp_async_wait_group(0)`, `barrier`, the use of the tiles,
+        /// `barrier`, in this order and not inside an `if` or a loop (a copy of no bytes by
+        /// `cp_async_zfill` replaces an `if`). Each iteration copies to the same elements, or to
+        /// those of slot `i % n` of a ring; with a ring, give the size of the block by
+        /// `KernelOptions::block`. For a body of another form leave `.prefetch_stages` out and use
+        /// a `CpAsyncPipeline`
         PrefetchAsyncForm { made: SourceLocation, op: &'static str, at: SourceLocation },
         /// this loop cannot start its bulk copies ahead, such as that at {made}, because of the
         /// `{op}` at {at}: its body must expect the bytes and copy to tiles of its own (in one `if`
@@ -388,8 +403,8 @@ errors! {
         /// iteration computes at {made}: compute the address from the index alone, or leave
         /// `.prefetch_stages` out
         PrefetchDependsOnUse { value: Value, made: SourceLocation },
-        /// this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read:
-        /// store after the loop, or leave `.prefetch_stages` out
+        /// this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a
+        /// later load may read: store after the loop, or leave `.prefetch_stages` out
         PrefetchAliasingStore { op: &'static str, made: SourceLocation },
         /// this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what
         /// was written at {store}, and a load may read that: fetch in a separate kernel, or leave
@@ -411,8 +426,8 @@ errors! {
         /// {var}, declared at {made}, is used outside the body that declares it: declare it in a
         /// body that encloses both
         VarNotVisible { var: VarId, made: SourceLocation },
-        /// register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is
-        /// declared, or on every path
+        /// register {index} of {var}, declared at {made}, is read on a path on which it was not
+        /// set: set it where it is declared, or on every path
         VarReadBeforeSet { var: VarId, index: u32, made: SourceLocation },
         /// The fixed block size is zero.
         BlockEmpty {
@@ -425,7 +440,8 @@ errors! {
                     "a block of {x} x {y} x {z} threads is empty: each axis needs at least 1"
                 )
         },
-        /// a block has at most {limit} threads along {axis}, not {threads}: use another axis, or more blocks
+        /// a block has at most {limit} threads along {axis}, not {threads}: use another axis, or
+        /// more blocks
         BlockAxis { axis: Axis, threads: u32, limit: u32 },
         /// The fixed block size exceeds the hardware's limit.
         BlockSize {
@@ -456,8 +472,8 @@ errors! {
         /// `min_blocks_per_sm` is {min_blocks_per_sm}, but the block size is unknown: give `block`
         /// or `max_threads` too
         MinBlocksOfAnyBlock { min_blocks_per_sm: u32 },
-        /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM of the
-        /// target holds {limit} threads: ask for fewer blocks
+        /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM
+        /// of the target holds {limit} threads: ask for fewer blocks
         ThreadsPerSm { min_blocks_per_sm: u32, threads: u64, limit: u32 },
         /// The fixed cluster size is zero, or exceeds the hardware's limit.
         ClusterSize {
@@ -545,8 +561,8 @@ errors! {
             "`{op}` accesses a {vector}, which must start at a multiple of {bytes} bytes, but starts {rest} bytes after one: make the index, in elements, a multiple of {}",
             vector.lanes()
         ),
-        /// a {vector} must start at a multiple of {bytes} bytes, but {shared}, made at {made}, is aligned to {align_bytes}:
-        /// make it with `shared_aligned(.., {bytes})`
+        /// a {vector} must start at a multiple of {bytes} bytes, but {shared}, made at {made}, is
+        /// aligned to {align_bytes}: make it with `shared_aligned(.., {bytes})`
         VectorInShared {
             vector: VectorType,
             bytes: u32,
@@ -580,7 +596,8 @@ errors! {
         /// {location} may differ between them; move it out, make the condition or range uniform in
         /// the warp, or pass the mask of the lanes that get here
         DivergentWarpOp { op: &'static str, branch: &'static str, location: SourceLocation },
-        /// the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles
+        /// the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}:
+        /// use smaller tiles
         SharedSize { bytes: u64, limit: u64 },
     }
 }

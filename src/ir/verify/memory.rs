@@ -1,5 +1,5 @@
 //! Verifier rules for memory accesses: whether the attributes fit each other, the state space, the
-//! element type and the alignment. Come here to add a rule for an access or a named barrier.
+//! element type and the alignment. Named barriers have theirs here too.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;

@@ -1,5 +1,4 @@
-//! The verifier. If it accepts a kernel, lowering, simulating and generating PTX never panic. Come
-//! here to add a rule, or to see what a kernel must satisfy.
+//! The verifier. If it accepts a kernel, lowering, simulating and generating PTX never panic.
 //!
 //! It checks the rules below and returns every violation, each as a variant of [`VerifyError`].
 //! Later groups run only if earlier ones found nothing, because they rely on what those checked.
@@ -24,8 +23,8 @@
 //!   - `LocalEmpty`, `LocalSize`: a local allocation is not empty, and all of them fit in a
 //!     thread's local memory.
 //!   - `ArrayEmpty`, `ArrayBytes`: a constant array is not empty, and all of them fit in a module.
-//!   - `GlobalEmpty`, `GlobalValues`, `GlobalBytes`: a global array is not empty, has no more initial
-//!     values than elements, and all of them fit in 256 MiB.
+//!   - `GlobalEmpty`, `GlobalValues`, `GlobalBytes`: a global array is not empty, has no more
+//!     initial values than elements, and all of them fit in 256 MiB.
 //!   - `VarEmpty`, `VarSize`: a variable has at least one register, and not too many.
 //!   - `TensorMapRank`, `TensorMapNotParam`: a tensor map has 1 to 5 dimensions and stays a
 //!     parameter.

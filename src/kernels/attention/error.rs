@@ -1,5 +1,5 @@
 //! [`AttentionError`]: errors for unsupported attention configurations and for problems that a
-//! kernel cannot run. Come here for what a configuration or a launch rejects.
+//! kernel cannot run.
 
 use crate::errors::errors;
 

@@ -1,7 +1,7 @@
 //! [`Item`]: the unit of work of a thread block, namely a tile of queries of one head, with the
 //! tiles of keys that these queries see. Both attention kernels loop over items, and call the
-//! functions in this file to mask the scores and to store the results. Come here for how a mask or
-//! `varlen` changes the range of keys.
+//! functions in this file to mask the scores and to store the results. `Item::decode` turns the
+//! mask and `varlen` into the range of keys.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Val, WARP};

@@ -1,5 +1,5 @@
 //! Launches an attention kernel: checks the buffers, makes the tensor maps, and passes the
-//! parameters. Come here for [`AttentionArgs`], or if a launch returns an error.
+//! parameters. [`AttentionArgs`] has the buffers of a launch.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
 //! [`Plan`]: the layouts, tiled MMAs and TMA copies that the host computes before it builds the
-//! `sm_90a` attention kernel. Also the parameters of both attention kernels. Come here to change a
-//! tile's layout in shared memory, or to add a kernel parameter.
+//! `sm_90a` attention kernel. It also declares the parameters of both attention kernels. `sm90.rs`
+//! has the device code that uses them.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{Role, VectorElement};

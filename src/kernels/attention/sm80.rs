@@ -1,5 +1,5 @@
 //! The attention kernel with `mma.sync`, for `sm_80` and newer targets, as in FlashAttention-2 (Dao
-//! 2023). Come here to change the kernel that runs wherever `wgmma` does not.
+//! 2023). It runs wherever `wgmma` does not.
 //!
 //! A block computes one tile of queries. It loops over the tiles of keys that these queries see,
 //! from the last to the first. All threads prefetch tiles of K and V with `cp.async` into ring

@@ -1,5 +1,4 @@
 //! The warp-specialised attention kernel for `sm_90a`, as in FlashAttention-3 (Shah et al. 2024).
-//! Come here to change how its warp groups overlap MMAs, softmax and copies.
 //!
 //! A block is persistent and fetches work items from a counter, each a tile of queries of one head
 //! ([`Item`]). One thread of the first warp group, the producer, fetches the items' indices, and

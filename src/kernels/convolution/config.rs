@@ -1,5 +1,5 @@
-//! [`ConvolutionConfig`]: the tile, the stages and the epilogue of a convolution kernel, and how to
-//! choose them. Come here to tune a layer.
+//! [`ConvolutionConfig`]: the tile, the stages and the epilogue of a convolution kernel. `new`
+//! chooses tile and stages for a problem, `candidates` lists what a tuner should try.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,9 +73,9 @@ pub struct ConvolutionConfig {
     /// Steps that the producer may be ahead of the consumers, 2 to 8. More of them hide more
     /// latency, if shared memory has room.
     pub stages: u32,
-    /// Over how many steps of the next tile a tile is stored, each with the same number of stores of
-    /// 64 channels. If a tile has fewer steps (filter positions times blocks of 64 channels), it gets
-    /// steps with zeros.
+    /// Over how many steps of the next tile a tile is stored, each with the same number of stores
+    /// of 64 channels. If a tile has fewer steps (filter positions times blocks of 64 channels), it
+    /// gets steps with zeros.
     pub store_steps: u32,
     /// Whether the kernel adds a bias.
     pub bias: ConvolutionBias,
@@ -101,8 +101,8 @@ impl ConvolutionConfig {
     }
 
     /// Returns configurations worth measuring for a problem, without bias and activation. The
-    /// choice of [`new`](ConvolutionConfig::new) comes first; the others have other tiles, and store
-    /// a tile at once or over as many steps as there are stores.
+    /// choice of [`new`](ConvolutionConfig::new) comes first; the others have other tiles, and
+    /// store a tile at once or over as many steps as there are stores.
     #[inline]
     pub fn candidates(target: Target, problem: &ConvolutionProblem) -> Vec<Self> {
         let Ok(first) = Self::new(target, problem) else { return Vec::new() };

@@ -1,5 +1,5 @@
 //! [`ConvolutionError`]: errors for unsupported convolution configurations and for problems that a
-//! kernel cannot run. Come here for what a configuration or a launch rejects.
+//! kernel cannot run.
 
 use crate::errors::errors;
 

@@ -1,5 +1,5 @@
 //! [`Plan`]: the layouts and copies that the host computes before it builds the kernel, and the
-//! device code. Come here to change the schedule.
+//! device code, which starts at `Plan::body`.
 //!
 //! A block is persistent and walks over tiles of y, 128 pixels by up to 256 output channels. Thread
 //! 0 of the producer warp group loads, for each filter position and each block of 64 channels, the
@@ -34,7 +34,8 @@ type X = Role<0>;
 const ALIGN: u32 = 1024;
 
 crate::params! {
-    /// The kernel's parameters. Pairs are along the width, then along the height, as in the map of x.
+    /// The kernel's parameters. Pairs are along the width, then along the height, as in the map of
+    /// x.
     pub(super) struct Params<T: VectorElement<2>> => ParamsAt<'b, T> {
         /// x as (channel, column, row, image).
         pub(super) x: TensorMap<T, 4>,

@@ -1,5 +1,5 @@
 //! Launches a convolution kernel: checks the buffers, makes the tensor maps, and passes the
-//! parameters. Come here for [`ConvolutionArgs`], or if a launch returns an error.
+//! parameters. A caller passes [`ConvolutionArgs`].
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;

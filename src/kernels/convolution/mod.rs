@@ -21,13 +21,14 @@ pub use problem::ConvolutionProblem;
 /// The convolution kernel for `f16` or `bf16` tensors, with `f32` accumulators:
 ///
 /// `y[n, p, q, k] = activation(bias[k] + sum over r, s, c of x[n, h, w, c] w[k, r, s, c])` with
-/// `h = p * stride_h - padding_h + r * dilation_h` and `w = q * stride_w - padding_w + s * dilation_w`
+/// `h = p * stride_h - padding_h + r * dilation_h` and
+/// `w = q * stride_w - padding_w + s * dilation_w`
 ///
-/// where x is 0 outside the image. As in most frameworks, that is a cross-correlation: the filter is
-/// not mirrored. Bias and activation are options of the [`ConvolutionConfig`].
+/// where x is 0 outside the image. As in most frameworks, that is a cross-correlation: the filter
+/// is not mirrored. Bias and activation are options of the [`ConvolutionConfig`].
 ///
-/// It is an implicit GEMM: rows are pixels of y, columns are output channels, and a step of the main
-/// loop multiplies 64 channels at one filter position. TMA finds the pixels of x
+/// It is an implicit GEMM: rows are pixels of y, columns are output channels, and a step of the
+/// main loop multiplies 64 channels at one filter position. TMA finds the pixels of x
 /// ([`Im2colCopy`](crate::tensor::copy::Im2colCopy)), so no im2col matrix is written to memory. If
 /// the channels are not a multiple of 64, the last block of each position is partly zeros; for
 /// example 8 channels cost as much time as 64.

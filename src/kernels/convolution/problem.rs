@@ -96,8 +96,8 @@ impl ConvolutionProblem {
     /// strides of 16 bytes. [`ConvolutionError::Filter`] for what an im2col tensor map cannot
     /// express: strides above 8, more than 255 pixels from a filter's first to its last position,
     /// more than 128 pixels of padding. [`ConvolutionError::NoOutputs`] if a filter is larger than
-    /// the image. [`ConvolutionError::TooLarge`] if y has more than 2^31 - 256 pixels, or the filter
-    /// more than 2^31 - 1 elements per output channel.
+    /// the image. [`ConvolutionError::TooLarge`] if y has more than 2^31 - 256 pixels, or the
+    /// filter more than 2^31 - 1 elements per output channel.
     #[inline]
     pub fn check(&self) -> Result<(), ConvolutionError> {
         for (which, found) in [("input", self.channels), ("output", self.out_channels)] {

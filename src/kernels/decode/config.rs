@@ -1,5 +1,5 @@
 //! [`DecodeConfig`]: the target, head dimension, warps and stages for which a decode kernel is
-//! built. Come here to choose or measure configurations.
+//! built. `new` has good defaults, `candidates` lists what a tuner should try.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! [`DecodeError`]: errors for unsupported decode configurations and for problems that a kernel
-//! cannot run. Come here for what a configuration or a launch rejects.
+//! cannot run.
 
 use crate::errors::errors;
 

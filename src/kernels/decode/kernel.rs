@@ -1,5 +1,4 @@
-//! The decode kernel's device code, with `mma.sync` for `sm_80` and newer targets. Come here to
-//! change how keys are fetched, or how partial results are combined.
+//! The decode kernel's device code, with `mma.sync` for `sm_80` and newer targets.
 //!
 //! A thread block has 16 rows, which are (query, head) pairs of one key head, and the keys of one
 //! split. At first, its warps do not communicate: warp `w` processes the groups `w`, `w + warps`,

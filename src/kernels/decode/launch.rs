@@ -1,5 +1,5 @@
 //! Launches a decode kernel: checks the buffers, splits the sequences among thread blocks, and
-//! passes the parameters. Come here for [`DecodeArgs`], or if a launch returns an error.
+//! passes the parameters. A caller passes [`DecodeArgs`].
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;

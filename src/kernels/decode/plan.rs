@@ -1,6 +1,6 @@
 //! [`DecodePlan`]: into how many splits a launch divides each sequence's keys, so that a small
-//! batch still fills the GPU, and how large the workspace for the splits' partial results is. Come
-//! here if the number of splits is not what you expect.
+//! batch still fills the GPU, and how large the workspace for the splits' partial results is. Pass
+//! a plan of your own in [`DecodeArgs`](super::DecodeArgs::plan) to fix the splits.
 
 use super::config::DecodeConfig;
 use super::error::DecodeError;
@@ -16,7 +16,8 @@ const READ: u64 = 16;
 const STEP: u32 = 64;
 
 /// How a sequence's keys are split among thread blocks. The launch chooses it, unless you pass your
-/// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every GPU.
+/// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every
+/// GPU.
 ///
 /// Split `i` has the `tokens` keys from key `i * tokens` on, and the last split has the rest. A
 /// sequence with at most `tokens` keys is computed by one block and uses no workspace. A sequence's

@@ -1,8 +1,7 @@
 //! [`Tiles`]: the tiled MMA, the `ldmatrix` loads, the shared-memory layouts and the `cp.async`
 //! pipeline of a decode kernel. The host computes them from the configuration, and `kernel.rs`
 //! emits the kernel's body from them. [`Params`] lists the arguments of a launch: pointers,
-//! strides, sizes and the workspace. Come here to change a tile's layout in shared memory, or to
-//! add a kernel parameter.
+//! strides, sizes and the workspace.
 
 use crate::arch::Major;
 use crate::ir::builder::{Role, VectorElement};

@@ -1,6 +1,5 @@
 //! The element types of a GEMM kernel, as [roles](Role). The kernel bodies name `A`, `B`, `C` and
-//! `D` instead of type parameters, so rustc compiles each body once for all types. Come here to add
-//! a type, or if you wonder what `A` is in a kernel body.
+//! `D` instead of type parameters, so rustc compiles each body once for all types.
 
 use crate::ir::Val;
 use crate::ir::builder::{Role, with_roles};

@@ -34,18 +34,24 @@
 
 // Vocabulary of this folder:
 // * step: one tile of A and B, `tile[2]` deep along K; a stage of the ring buffer holds one step.
-// * part: the range of a tile's steps that one thread block multiplies; the whole range without split-K or stream-K.
+// * part: the range of a tile's steps that one thread block multiplies; the whole range without
+//   split-K or stream-K.
 // * slot: a part's partial accumulators in the workspace.
 // * line: a row or a column of a matrix, whichever is contiguous.
-// * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
+// * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for
+//   each element of D.
 //
 // From a configuration to a launch, folder by folder:
-// * `config` is the configuration: its fields, their names, the rules that `check` enforces, errors, the problem.
-// * `choose` picks a configuration: it lists candidates and orders them by a cost model of the machine.
-// * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and `mma.sync`)
-//   or `simt` (no tensor cores). `split` adds split-K and stream-K, `epilogue` takes accumulators to D.
+// * `config` is the configuration: its fields, their names, the rules that `check` enforces,
+//   errors, the problem.
+// * `choose` picks a configuration: it lists candidates and orders them by a cost model of the
+//   machine.
+// * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised),
+//   `sm80` (`cp.async` and `mma.sync`) or `simt` (no tensor cores). `split` adds split-K and
+//   stream-K, `epilogue` takes accumulators to D.
 // * `elements` names the element types in bodies, which are known when a kernel is built.
-// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and launches or times it (`mode`).
+// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and
+//   launches or times it (`mode`).
 
 mod choose;
 mod config;

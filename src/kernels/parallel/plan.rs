@@ -1,6 +1,6 @@
-//! [`CommOverlap`]: how a layer is divided into chunks, so that the communication of one runs during
-//! the GEMM of the next, and the cost model that chooses the division. Come here if a layer gets a
-//! poor division.
+//! [`CommOverlap`]: how a layer is divided into chunks, so that the communication of one runs
+//! during the GEMM of the next, and the cost model that chooses the division. `Situation::plan`
+//! makes the choice.
 
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};

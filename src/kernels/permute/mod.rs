@@ -77,7 +77,8 @@ type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 /// Permutes the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. If the last mode moves, it is
 /// a batch of [transposes](transpose::Transpose).
 ///
-/// A launch takes a [`PermuteProblem`] and `(&x, &mut y)`. It does nothing if there are no elements.
+/// A launch takes a [`PermuteProblem`] and `(&x, &mut y)`. It does nothing if there are no
+/// elements.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

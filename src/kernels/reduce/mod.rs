@@ -244,8 +244,8 @@ type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 /// which may have up to 2^30 columns. To reduce along another axis than the last, use
 /// [`AxisReduce`].
 ///
-/// A launch takes a [`RowProblem`] and `(&x, &mut y)`; `y[row]` is the row's result. It does nothing
-/// if there are no rows.
+/// A launch takes a [`RowProblem`] and `(&x, &mut y)`; `y[row]` is the row's result. It does
+/// nothing if there are no rows.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

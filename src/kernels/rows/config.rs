@@ -35,7 +35,7 @@ pub struct RowConfig {
 
 /// Limits: threads per block, and blocks per cluster.
 const MOST_THREADS: u32 = 1024;
-const MOST_BLOCKS: u32 = 8;
+pub(super) const MOST_BLOCKS: u32 = 8;
 /// Elements that a thread holds at most, because 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
 
@@ -48,7 +48,7 @@ impl RowConfig {
     /// up to 1024 only if no cluster would hold the row otherwise.
     ///
     /// # Errors
-    /// [`RowError::Columns`] if a row does not fit in 1024 threads (8192 with clusters) with 8
+    /// [`RowError::NoTile`] if a row does not fit in 1024 threads (8192 with clusters) with 8
     /// vectors or 32 single elements each.
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
@@ -174,7 +174,7 @@ impl RowConfig {
             }
         }
         let max = MOST_THREADS * clusters * max * vector;
-        Err(RowError::Columns { columns: problem.columns, max })
+        Err(RowError::NoTile { columns: problem.columns, target, max })
     }
 
     /// Checks that a kernel can be built with this tile.

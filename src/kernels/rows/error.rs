@@ -3,8 +3,9 @@
 
 use crate::errors::errors;
 
-use crate::ir::BuildErrors;
+use super::config::MOST_BLOCKS;
 use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
 use crate::runtime::RuntimeError;
 use crate::tensor::rows::RowAccess;
 
@@ -20,7 +21,9 @@ errors! {
     /// let error = RowConfig::new(Target::SM_80, Scalar::F32, &problem).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "the rows have 100000 columns, but the threads that share a row can hold only 32768"
+    ///     "the rows have 100000 columns, but the threads that share a row on sm_80 hold at most 32768: \
+    ///      build for sm_90 or newer, where a cluster of 8 blocks holds 262144, or loop over the row in a \
+    ///      kernel of your own (`RowPartition::step`)"
     /// );
     /// ```
     #[derive(Clone, PartialEq)]
@@ -32,8 +35,32 @@ errors! {
         Tile { rule: &'static str },
         /// unsupported layout of {operand}: {rule}
         Layout { operand: &'static str, rule: &'static str },
-        /// the rows have {columns} columns, but the threads that share a row can hold only {max}
+        /// the rows have {columns} columns, but this kernel takes at most {max}: make its
+        /// configuration for the longest row, or split the rows
         Columns { columns: u32, max: u32 },
+        /// No tile holds rows of this length.
+        NoTile {
+            /// Columns of a row.
+            columns: u32,
+            /// The target of the configuration.
+            target: Target,
+            /// The longest row that the threads of a block, or of a cluster if the target has them,
+            /// hold.
+            max: u32,
+        } = |f| {
+            write!(
+                f,
+                "the rows have {columns} columns, but the threads that share a row on {target} hold at most {max}: "
+            )?;
+            let cluster = u64::from(*max) * u64::from(MOST_BLOCKS);
+            if !target.offers(Target::SM_90) && u64::from(*columns) <= cluster {
+                write!(
+                    f,
+                    "build for sm_90 or newer, where a cluster of {MOST_BLOCKS} blocks holds {cluster}, or "
+                )?;
+            }
+            f.write_str("loop over the row in a kernel of your own (`RowPartition::step`)")
+        },
         /// there are too many rows ({rows}): the grid would have more than 2^31 - 1 blocks, or a
         /// row index would exceed 2^31 - 1
         Rows { rows: u32 },

@@ -1,5 +1,5 @@
-//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share. Come
-//! here for [`RowProblem`], which you pass at launch.
+//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share. A
+//! launch takes the [`RowProblem`].
 
 mod config;
 mod error;
@@ -16,7 +16,8 @@ use crate::ir::{Body, BuildErrors, Kernel, Untyped, Val};
 use crate::runtime::Grid;
 use crate::tensor::rows::RowTile;
 
-/// The element types of a kernel's input and output in its body, which is the same Rust code for all of them.
+/// The element types of a kernel's input and output in its body, which is the same Rust code for
+/// all of them.
 pub(in crate::kernels) type Input = Role<0>;
 pub(in crate::kernels) type Output = Role<1>;
 

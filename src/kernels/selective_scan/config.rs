@@ -1,5 +1,5 @@
-//! [`SelectiveScanConfig`]: what decides the generated code of a selective scan. Come here to choose
-//! or measure configurations.
+//! [`SelectiveScanConfig`]: what decides the generated code of a selective scan. `new` chooses tile
+//! and lanes for a problem.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,8 +30,8 @@ pub enum FinalState {
 }
 
 /// What decides the generated code of a [`SelectiveScan`](super::SelectiveScan) kernel.
-/// [`new`](SelectiveScanConfig::new) chooses it for a problem. `states`, `delta` and `last` say what
-/// is computed; the other fields affect only the speed.
+/// [`new`](SelectiveScanConfig::new) chooses it for a problem. `states`, `delta` and `last` say
+/// what is computed; the other fields affect only the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SelectiveScanConfig {
     /// The target to build for.
@@ -56,8 +56,8 @@ pub struct SelectiveScanConfig {
     pub steps: u32,
 }
 
-/// Threads that give about two warps to each warp scheduler of a large GPU, such as an H200 with 132
-/// SMs.
+/// Threads that give about two warps to each warp scheduler of a large GPU, such as an H200 with
+/// 132 SMs.
 const FILLING_THREADS: u64 = 1 << 15;
 
 impl SelectiveScanConfig {

@@ -20,9 +20,9 @@ pub use error::SelectiveScanError;
 use kernel::{Operands, Params};
 pub use problem::SelectiveScanProblem;
 
-/// The selective scan (forward), for elements `T`: `f32`, `f16` or `bf16`. It computes in `f32`. For
-/// each sequence `b` of the batch and each channel `d`, with states `n` that start at 0 or at given
-/// values, step `t` is
+/// The selective scan (forward), for elements `T`: `f32`, `f16` or `bf16`. It computes in `f32`.
+/// For each sequence `b` of the batch and each channel `d`, with states `n` that start at 0 or at
+/// given values, step `t` is
 ///
 /// `delta = activation(dt(b,d,t) + bias(d))`
 ///
@@ -30,10 +30,10 @@ pub use problem::SelectiveScanProblem;
 ///
 /// `y(b,d,t) = (sum of C(b,n,t) h(n) + skip(d) x(b,d,t)) silu(z(b,d,t))`
 ///
-/// The bias, the skip factor (Mamba's D), the gate z, and the states before the first step and after
-/// the last one are optional. You can cut a sequence anywhere: start the second part with the final
-/// states of the first, and the results are the same bit for bit. The factor `e^(delta A)` has a
-/// relative error of about 2^-22.
+/// The bias, the skip factor (Mamba's D), the gate z, and the states before the first step and
+/// after the last one are optional. You can cut a sequence anywhere: start the second part with the
+/// final states of the first, and the results are the same bit for bit. The factor `e^(delta A)`
+/// has a relative error of about 2^-22.
 ///
 /// A launch takes a [`SelectiveScanProblem`] and [`SelectiveScanArgs`]. Without channels it does
 /// nothing, and without steps the final states are the initial ones.

@@ -200,7 +200,8 @@ const RASTERS: [Raster; 3] =
 /// A block stores only after its whole tile has arrived, so other blocks must keep memory busy.
 /// Therefore 64-KiB tiles, which have long row segments, are used only if they give a full wave of
 /// blocks, and 16-KiB tiles only if they give two blocks per SM. Smaller problems use 8-KiB tiles.
-/// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
+/// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems
+/// have tiles of 8 KiB.
 #[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
     let chunk = RowTile::vector_len(elem);

@@ -1,5 +1,5 @@
 //! Counts shared-memory bank conflicts and global-memory sectors when threads access memory through
-//! a layout. Come here to judge a layout or a swizzle before you build a kernel.
+//! a layout. You can judge a layout or a swizzle by them before you build a kernel.
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
 //! [`Image`] is the set of indices that a layout reaches, stored as runs with one step.
-//! [`Analysis::image`](super::Analysis::image) returns it; come here to ask where a layout has
-//! gaps.
+//! [`Analysis::image`](super::Analysis::image) returns it. Where no run is, the layout has a gap.
 
 use std::fmt;
 

@@ -9,9 +9,9 @@
 //!
 //! We first drop each mode with `c_k == 0` in every solution. There are two reasons for a mode to
 //! be like this. Its stride may be larger than all others together can reach, such as the mode
-//! `2:4` in `(4,2):(1,4)`. Or all other strides have a common divisor, and no `c_k` but 0 makes `c_k *
-//! stride_k` a multiple of it, such as the mode `2:1` in `(2,8):(1,2)`. If one or two modes are
-//! left, we solve the equation. If more are left, we try their coordinates.
+//! `2:4` in `(4,2):(1,4)`. Or all other strides have a common divisor, and no `c_k` but 0 makes
+//! `c_k * stride_k` a multiple of it, such as the mode `2:1` in `(2,8):(1,2)`. If one or two modes
+//! are left, we solve the equation. If more are left, we try their coordinates.
 
 use smallvec::SmallVec;
 

@@ -1,5 +1,5 @@
 //! Finds two coordinates with the same index, one in each of two layouts, or both in a layout that
-//! is not one-to-one. Come here to test whether writes through layouts would collide.
+//! is not one-to-one. Writes through two layouts collide at such a pair.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Composition with swizzles and composed layouts on either side. Come here to put a swizzle on a
-//! layout, or to compose a layout that has one.
+//! Composition with swizzles and composed layouts on either side. [`Layout::compose_swizzle`] puts
+//! a swizzle on a layout.
 
 use super::{ComposedLayout, Part, bits_of};
 use crate::layout::coalesce::{Flat, Keep};

@@ -1,5 +1,5 @@
 //! [`ComposedLayout`] is a layout, then an offset, then a swizzle, another layout or a function.
-//! Come here for swizzled shared memory.
+//! Tiles in swizzled shared memory have one.
 
 mod compose;
 mod domain;

@@ -1,5 +1,5 @@
 //! Recasts a [`ComposedLayout`] to wider or narrower elements, and computes how wide a vector
-//! access to it may be. Come here to read swizzled shared memory as elements of another width.
+//! access to it may be.
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;

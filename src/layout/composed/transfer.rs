@@ -1,5 +1,5 @@
-//! Moves a swizzle's permutation from one layout to another. Come here if you change a tile's
-//! layout and want to keep its swizzle.
+//! Moves a swizzle's permutation from one layout to another. With it you keep a swizzle when you
+//! change the layout of a tile.
 
 use super::ComposedLayout;
 use crate::layout::error::LayoutError;

@@ -1,5 +1,4 @@
-//! Places a scene on whole pixels, as rectangles and texts, for both SVG and LaTeX. Come here to
-//! change sizes and margins.
+//! Places a scene on whole pixels, as rectangles and texts, for both SVG and LaTeX.
 //!
 //! The lines of a table are gaps between its cells, over a dark rectangle. So all edges are on
 //! whole pixels, and there is no stroke that a renderer could blur. The gap is wider where a tile

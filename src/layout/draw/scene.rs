@@ -1,5 +1,5 @@
-//! A scene: a picture before it has an output form, as tables of labelled cells. Come here to
-//! change what a picture shows, and not how it is written.
+//! A scene: a picture before it has an output form, as tables of labelled cells. `picture.rs`
+//! places it.
 
 use super::super::error::LayoutError;
 use super::super::tuple::{IntTuple, IntTupleRef};

@@ -1,5 +1,4 @@
-//! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`. Come here
-//! to add an operation on extents and strides.
+//! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`.
 
 use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, floor_div_i64, symbolic};
 use crate::layout::error::LayoutError;

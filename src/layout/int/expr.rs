@@ -1,5 +1,5 @@
 //! The normal form of a symbolic integer: a sum of products of factors, with what is known about
-//! it. Come here to change how expressions are stored, evaluated or bounded.
+//! it.
 //!
 //! A factor is a symbol divided by its known divisor, or the result of an operation that is not a
 //! polynomial. We divide the symbol so that divisibility can be read off the coefficients: if 16

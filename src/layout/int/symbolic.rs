@@ -1,5 +1,5 @@
 //! Arithmetic when at least one operand has symbols. Every rule is right for all values that the
-//! assumptions about the symbols allow. Come here to add a simplification.
+//! assumptions about the symbols allow.
 
 use super::expr::{Expr, Facts, Fun, MAX_NODES};
 use super::{Int, Repr, Result, gcd_i64};

@@ -71,7 +71,8 @@ fn divide_by_layout(layout: &Layout, tile: &Layout, result: &Layout) -> Check {
     let padded = ComposedLayout::from(padded(law, layout, whole)?);
     composition(law, &padded, &tile.into(), &first.into())?;
     composition(law, &padded, &(&complement).into(), &rest.into())?;
-    // Together they are a composition only if no index of the tile carries into the next column with one of the complement.
+    // Together they are a composition only if no index of the tile carries into the next column
+    // with one of the complement.
     let pair = Layout::concat([tile, &complement]).map_err(law.stuck())?;
     composition(law, &padded, &pair.into(), &result.into())
 }

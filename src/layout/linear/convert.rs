@@ -236,27 +236,13 @@ fn disjoint(columns: impl IntoIterator<Item = u64>) -> bool {
 /// Returns the coalesced layout whose strides are the columns.
 #[inline]
 fn layout_of(columns: &[u64]) -> Result<Layout> {
-    let mut modes: smallvec::SmallVec<[(i64, u64); 8]> = smallvec::SmallVec::new();
-    let mut last = None;
+    let mut bits = LayoutBuilder::new();
+    bits.open();
     for &column in columns {
-        match modes.last_mut() {
-            Some((extent, _)) if last.map(|l: u64| l << 1) == Some(column) => *extent *= 2,
-            _ => modes.push((2, column)),
-        }
-        last = Some(column);
+        bits.push(2, i64::try_from(column).unwrap_or(i64::MAX));
     }
-    let mut out = LayoutBuilder::new();
-    let signed = |stride: u64| i64::try_from(stride).unwrap_or(i64::MAX);
-    match modes.as_slice() {
-        [] => out.push(1, 0),
-        [(extent, stride)] => out.push(*extent, signed(*stride)),
-        many => {
-            out.open();
-            many.iter().for_each(|(extent, stride)| out.push(*extent, signed(*stride)));
-            out.close();
-        }
-    }
-    out.finish()
+    bits.close();
+    bits.finish()?.coalesce()
 }
 
 impl TryFrom<&Layout> for LinearLayout {

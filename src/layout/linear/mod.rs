@@ -3,7 +3,7 @@
 //! Such a layout maps the bits of a coordinate to the bits of an index. If no addition carries,
 //! adding is the same as an exclusive or, so the layout is a linear map over the field with two
 //! elements, and questions about it are linear algebra: a swizzle is one more matrix, one-to-one
-//! means full rank, and the inverse layout is the inverse matrix. Come here if the operations on
+//! means full rank, and the inverse layout is the inverse matrix. Use it if the operations on
 //! [`Layout`](super::Layout) refuse a swizzled layout, or if its domain is too large to try.
 //!
 //! `LinearLayout::new(L)?.apply(i) == L(i)` for all `i < size(L)`. The form follows "Linear

@@ -61,24 +61,9 @@ impl LinearLayout {
     /// assert_eq!(LinearLayout::new(&layout!((4, 2):(1, 0)))?.rank(), 2);
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn rank(&self) -> u32 {
-        // `basis[b]` is a vector whose highest bit is `b`.
-        let mut basis = [0u64; 64];
-        let mut rank = 0;
-        for &column in &self.columns {
-            let mut rest = column;
-            while let Some(slot) =
-                basis.get_mut(63usize.wrapping_sub(rest.leading_zeros() as usize))
-            {
-                if *slot == 0 {
-                    *slot = rest;
-                    rank += 1;
-                    break;
-                }
-                rest ^= *slot;
-            }
-        }
-        rank
+        Echelon::of(&self.columns).pivots.len() as u32
     }
 
     /// Returns true if the layout is one-to-one, that is, if the rank is the number of columns.
@@ -90,6 +75,7 @@ impl LinearLayout {
     /// assert!(!LinearLayout::new(&layout!((4, 2):(1, 0)))?.is_injective());
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn is_injective(&self) -> bool {
         self.rank() == self.in_bits()
     }
@@ -103,6 +89,7 @@ impl LinearLayout {
     /// assert!(!LinearLayout::new(&layout!(4:2))?.is_surjective());
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
+    #[inline]
     pub fn is_surjective(&self) -> bool {
         self.rank() == self.out_bits
     }

@@ -107,9 +107,9 @@ impl Communicator {
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
     /// [`MissingSymbol`](CommError::MissingSymbol), [`OldVersion`](CommError::OldVersion),
-    /// [`Rank`](CommError::Rank), [`RankTaken`](CommError::RankTaken), [`Status`](CommError::Status);
-    /// [`TimedOut`](CommError::TimedOut) if some ranks have not connected: NCCL then keeps a thread
-    /// that waits for them.
+    /// [`Rank`](CommError::Rank), [`RankTaken`](CommError::RankTaken),
+    /// [`Status`](CommError::Status); [`TimedOut`](CommError::TimedOut) if some ranks have not
+    /// connected: NCCL then keeps a thread that waits for them.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,5 +1,4 @@
-//! Defines [`CommError`]: the error type of communicators. Come here to see why connecting or a
-//! collective can fail.
+//! Defines [`CommError`]: the error type of communicators.
 
 use std::time::Duration;
 
@@ -14,8 +13,8 @@ errors! {
     pub enum CommError {
         /// this build has no NCCL: build it with the feature `nccl`, or use simulators
         NcclNotBuilt,
-        /// NCCL was not found as {tried} in the system's folders, in a CUDA toolkit, or in the active Python environment: install
-        /// it, or name its folder in `LD_LIBRARY_PATH`
+        /// NCCL was not found as {tried} in the system's folders, in a CUDA toolkit, or in the
+        /// active Python environment: install it, or name its folder in `LD_LIBRARY_PATH`
         NoLibrary { tried: String },
         /// the NCCL library has no function `{symbol}`: update it
         MissingSymbol { symbol: &'static str },

@@ -1,5 +1,5 @@
-//! The simulator's communicator, whose ranks are threads of one process. Come here for how calls of
-//! different ranks meet, and for the order in which they wait.
+//! The simulator's communicator, whose ranks are threads of one process. A call of one rank waits
+//! in [`World`] until the others have made theirs.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

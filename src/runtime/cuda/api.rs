@@ -1,5 +1,5 @@
-//! Looks up the functions of the CUDA driver once, at first use. Come here to call another driver
-//! function.
+//! Looks up the functions of the CUDA driver once, at first use. To call another one, add it to the
+//! table.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;

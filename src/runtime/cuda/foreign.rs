@@ -1,5 +1,5 @@
 //! Wraps streams and memory of other code, such as programs that use `cudarc`. The functions in
-//! `exchange` come here.
+//! `exchange` call it.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Defines [`Function`]: a loaded kernel entry and its launches. Come here for what a launch costs
-//! on the host.
+//! Defines [`Function`]: a loaded kernel entry and its launches.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};

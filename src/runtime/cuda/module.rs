@@ -1,5 +1,5 @@
-//! Compiles PTX with the driver or takes compiled code, and loads it. Come here for which compiler
-//! and which cache a load uses.
+//! Compiles PTX with the driver or takes compiled code, and loads it. `Module::load_with` chooses
+//! the compiler and the cache.
 
 use std::ffi::{CString, c_char};
 use std::ptr;

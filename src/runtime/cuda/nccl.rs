@@ -1,4 +1,4 @@
-//! Calls NCCL, which is loaded at first use. Communicators on GPUs come here.
+//! Calls NCCL, which is loaded at first use. `comm` calls it for communicators on GPUs.
 //!
 //! The types are declared here rather than taken from `cudarc`. It has one feature per NCCL
 //! version, a program can turn on only one of them, and that choice belongs to the program.

@@ -1,5 +1,5 @@
 //! Allocates page-locked host memory, which a GPU can copy while the host goes on. The public
-//! `Pinned` owns such memory; come here for how the driver allocates and frees it.
+//! `Pinned` owns such memory.
 
 use std::ffi::c_void;
 use std::fmt;

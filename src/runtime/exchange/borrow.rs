@@ -195,7 +195,8 @@ impl Device {
     ///
     /// # Errors
     /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream),
-    /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext), [`StreamCaptures`](RuntimeError::StreamCaptures);
+    /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext),
+    /// [`StreamCaptures`](RuntimeError::StreamCaptures);
     /// [`BorrowedBool`](RuntimeError::BorrowedBool) for a mutable slice of `bool`s;
     /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); the fault of an earlier launch, if
     /// there was one; those of `f`.

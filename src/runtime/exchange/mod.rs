@@ -1,5 +1,5 @@
-//! Exchanges memory and streams with other code in the program: `cudarc` and DLPack. Come here to
-//! run kernels on memory that another library has allocated, or to hand buffers over to it.
+//! Exchanges memory and streams with other code in the program: `cudarc` and DLPack. You can run
+//! kernels on memory that another library has allocated, and hand buffers over to it.
 //!
 //! Some functions are `unsafe`, because nothing can check what other code promises about its
 //! memory.

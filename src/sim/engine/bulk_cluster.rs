@@ -1,5 +1,5 @@
 //! Bulk copies to other blocks of the cluster, from global memory (multicast) or from shared
-//! memory. Come here for a bulk copy that signals an mbarrier in another block.
+//! memory. Both signal an mbarrier in the block that receives the bytes.
 
 use super::bulk_copy::{bulk_bytes, each_lane};
 use crate::ir::Value;

@@ -1,7 +1,7 @@
 //! Compiles and executes bulk and tensor (TMA) copies between global and shared memory, in both
 //! directions. The asynchronous proxy performs these copies, so after a thread has written the
-//! source in shared memory, a `fence.proxy.async` must come before the copy. Come here if a TMA
-//! copy moves the wrong bytes or faults.
+//! source in shared memory, a `fence.proxy.async` must come before the copy. `tensor_copy.rs`
+//! computes the boxes.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! The arithmetic of bulk reductions (`cp.reduce.async.bulk`), which combine each source element
-//! with the element at the destination. Come here for how an element type is combined.
+//! with the element at the destination.
 
 use crate::ir::eval::Number;
 use crate::ir::op::BulkReduce;

@@ -1,5 +1,6 @@
 //! Compiles and executes `cp.async`, with which each thread copies 4, 8 or 16 bytes from global to
-//! shared memory. Come here for its groups, its zero fill, and its arrival at an mbarrier.
+//! shared memory. A copy can fill with zeros, is waited for in groups, and can arrive at an
+//! mbarrier.
 
 use std::ops::Range;
 

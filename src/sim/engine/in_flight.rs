@@ -1,7 +1,6 @@
 //! Protects shared memory that asynchronous operations in flight still read or write: an access
 //! that conflicts with such an operation before it has completed is a fault. This finds missing
-//! waits and stages that are refilled too early. Come here if the simulator reports, or misses,
-//! such an access.
+//! waits and stages that are refilled too early.
 //!
 //! A `wgmma` reads its operands until a warp of its group has waited for the `wgmma`. A bulk store
 //! reads its source until the thread that issued the store has waited for these reads. A load

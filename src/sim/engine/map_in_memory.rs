@@ -1,6 +1,5 @@
 //! Tensor maps in global memory, which a kernel writes and changes itself, for example one for each
-//! problem of a grouped GEMM. Come here for `tensormap.replace` and the fence that acquires such a
-//! map.
+//! problem of a grouped GEMM. `tensormap.replace` writes such a map, and a fence acquires it.
 //!
 //! The 128 bytes hold 16 words: a hash of the map's fixed part, the tensor's first byte in its
 //! buffer, 5 extents and 4 strides. The fixed part itself (element type, box, swizzle and fill) is

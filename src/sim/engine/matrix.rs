@@ -1,5 +1,5 @@
 //! Runs `mma.sync`, and the instructions that load, store and transpose matrices in a warp's
-//! registers: `ldmatrix`, `stmatrix`, `movmatrix`. Come here for the layout of fragments.
+//! registers: `ldmatrix`, `stmatrix`, `movmatrix`. `mma.rs` has the arithmetic.
 
 use super::mma::{
     AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,

@@ -1,6 +1,5 @@
 //! Compiles the mbarrier instructions: init, arrive, expect_tx, wait and the rest (PTX ISA
-//! 9.7.13.15). `memory/mbarrier.rs` does the counting. Come here if a wait returns too early, or
-//! not at all.
+//! 9.7.13.15). `memory/mbarrier.rs` does the counting.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

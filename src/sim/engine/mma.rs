@@ -1,5 +1,4 @@
-//! The arithmetic of tensor cores, for `mma.sync` and `wgmma`. Come here if the last bits of a
-//! result matter.
+//! The arithmetic of tensor cores, for `mma.sync` and `wgmma`.
 //!
 //! Products are exact. An instruction adds its products to the accumulator one after the other, by
 //! rising `k`, and rounds each time to nearest even in `f32`. In `f64` it rounds `a * b + c` once.

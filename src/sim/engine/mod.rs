@@ -1,4 +1,4 @@
-//! Executes asynchronous operations and MMAs. Come here for what a copy or an MMA instruction does.
+//! Executes asynchronous operations and MMAs.
 //!
 //! `cp_async.rs`, `bulk_copy.rs` and `remote_store.rs` issue operations, `pending.rs` decides when
 //! the simulator executes each of them, and `in_flight.rs` protects the shared memory that

@@ -1,6 +1,5 @@
 //! Decides at which moment, between its issue and the wait for it, an asynchronous operation is
-//! executed (that is, when it copies its bytes and signals its mbarrier). Come here if a kernel
-//! with a missing wait passes.
+//! executed (that is, when it copies its bytes and signals its mbarrier).
 //!
 //! The simulator executes an operation as late as possible: when a thread waits for the operation,
 //! or when no warp can continue and one waits at the operation's mbarrier. If several operations

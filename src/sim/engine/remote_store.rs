@@ -1,6 +1,5 @@
 //! Accesses to other blocks of the cluster: `mapa`, which makes pointers to their shared memory,
-//! and the stores `st.async` and `red.async`, which signal an mbarrier in that block. Come here if
-//! a store to another block is lost or faults.
+//! and the stores `st.async` and `red.async`, which signal an mbarrier in that block.
 
 use super::bulk_reduce::reduced;
 use crate::ir::op::BulkReduce;

@@ -1,6 +1,5 @@
 //! Decodes the metadata of a sparse MMA's operand A, to find the columns of its kept elements.
-//! `mma.sync` and `wgmma` then multiply only the rows of B that these columns select. Come here if
-//! a sparse MMA multiplies the wrong columns.
+//! `mma.sync` and `wgmma` then multiply only the rows of B that these columns select.
 
 use super::mma::Rows;
 use crate::arch::sparse_metadata_at;

@@ -1,6 +1,6 @@
 //! The boxes of TMA copies: which bytes of the tensor correspond to which bytes of shared memory.
 //! Every simulated tensor copy calls [`segments`] for the parts of its box that are inside the
-//! tensor. Come here if a box near the tensor's edge, or an im2col box, is wrong.
+//! tensor.
 
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::types::Scalar;

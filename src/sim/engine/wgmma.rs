@@ -1,5 +1,4 @@
-//! Compiles and executes `wgmma`: MMAs of a warp group with operands in shared memory. Come here if
-//! a matrix descriptor is read differently than you expect.
+//! Compiles and executes `wgmma`: MMAs of a warp group with operands in shared memory.
 //!
 //! Decodes each operand's 64-bit descriptor as the table of
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) describes it. The swizzle permutes the bits

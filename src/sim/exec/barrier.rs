@@ -1,5 +1,4 @@
-//! A block's named barriers: which warps have arrived, and when a barrier opens. Come here if a
-//! named barrier opens too early, or never.
+//! A block's named barriers: which warps have arrived, and when a barrier opens.
 //!
 //! A warp arrives as a whole and counts as 32 threads, as on the device, even if it has fewer
 //! lanes. A barrier opens when the expected number of threads has arrived, and can then be used

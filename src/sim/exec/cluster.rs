@@ -1,6 +1,6 @@
 //! Runs a cluster's blocks together, and executes their asynchronous operations. In a launch
-//! without clusters, each block is a cluster of its own. This is the simulator's main loop; come
-//! here for when a warp stops, waits and continues.
+//! without clusters, each block is a cluster of its own. This is the simulator's main loop, and
+//! `Cluster::run_one` is one turn of it.
 //!
 //! The warps run in turn, or at random. An asynchronous operation is executed as late as possible:
 //! when a thread waits for the operation, or when no warp can continue and one waits at the
@@ -15,7 +15,9 @@ use super::paced::Pace;
 use super::warp::{Pause, Warp};
 use super::warp_scheduler::{QUANTUM, WarpScheduler};
 use crate::arch::TensorMapDesc;
+use crate::ir::types::Space;
 use crate::launch::grid::Grid;
+use crate::sim::fault::raw::RacerAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::agent::Pending;
 use crate::sim::memory::block_memory::BlockMemory;
@@ -313,10 +315,13 @@ impl<'c> Cluster<'c> {
 
     /// Adds the races that were found to the result of a run.
     pub(in crate::sim) fn with_races(&mut self, ended: Result<(), Stop>) -> Result<(), Stop> {
-        let races = match &mut self.memory.races {
+        let mut races = match &mut self.memory.races {
             Some(detector) => std::mem::take(&mut detector.found),
             None => return ended,
         };
+        if let Err(stop) = &ended {
+            self.widen_races(stop, &mut races);
+        }
         let mut all: Vec<Stop> =
             races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
         // A missing fence after reads comes last, because working kernels omit it.
@@ -342,6 +347,25 @@ impl<'c> Cluster<'c> {
         let mut first = all.remove(0);
         first.also = all;
         Err(first)
+    }
+
+    /// Asks for the block's barrier if a load that raced within its warp also read shared memory
+    /// that nobody has written yet. The warps that write it have not run, so their races are not
+    /// known, and the warp's own barrier would not order them.
+    fn widen_races(&self, stop: &Stop, races: &mut [RawFault]) {
+        let Why::Fault(fault) = &stop.why else { return };
+        let RawCause::Uninitialised { access, .. } = fault.cause else { return };
+        if access.space != Space::Shared || self.warps_of_block == 1 {
+            return;
+        }
+        for race in races {
+            if let RawCause::Race { by: RacerAt(by), missing, .. } = &mut race.cause
+                && *missing == MissingEdge::Warp
+                && (by.rank, by.warp, by.step) == (stop.block, stop.warp, stop.step)
+            {
+                *missing = MissingEdge::Block;
+            }
+        }
     }
 
     /// Returns whether a race was found and the cluster has run on long enough to find others.

@@ -1,5 +1,5 @@
 //! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first. The
-//! main loop calls it when no warp can continue. Come here if the report blames the wrong warp.
+//! main loop calls it when no warp can continue. `suspicion` ranks the warps.
 
 use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;

@@ -2,8 +2,7 @@
 //! together.
 //!
 //! `cluster.rs` is the main loop, `warp.rs` the interpreter. If no warp can continue, `deadlock.rs`
-//! explains why. Come here for how a launch executes its blocks; `program/` compiles the kernel
-//! before.
+//! explains why. `program/` compiles the kernel first.
 
 pub(super) mod barrier;
 pub(super) mod cluster;

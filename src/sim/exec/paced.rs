@@ -1,6 +1,5 @@
 //! Implements [`Order::Paced`]: an asynchronous operation is executed a fixed number of scheduler
 //! rounds after its issue, so that the stages of a pipeline overlap in a trace as they do on a GPU.
-//! Come here to change how long a copy or a `wgmma` takes in a trace.
 
 use super::cluster::{Cluster, Stop};
 use crate::sim::memory::warp_group::WarpGroup;

@@ -1,5 +1,5 @@
 //! The interpreter of one warp: 32 lanes in lock step, an execution mask, and a stack of open
-//! constructs (`if`, `for`, `loop`). Come here for how lanes diverge and reconverge.
+//! constructs (`if`, `for`, `loop`).
 //!
 //! A construct's frame stores which lanes wait. A lane waits at the end of the construct until the
 //! other lanes get there, or for its turn in the `else` arm of an `if`, or for the next iteration

@@ -1,5 +1,5 @@
-//! The warp scheduler: picks the warp of a cluster that runs next, in turn or at random. Come here
-//! if a bug only shows under one [`Order`](crate::sim::Order).
+//! The warp scheduler: picks the warp of a cluster that runs next, in turn or at random, as
+//! [`Order`](crate::sim::Order) says.
 
 use crate::sim::options::Order;
 

@@ -2,7 +2,7 @@
 //! [`Fault`](report::Fault) in the kernel's terms, and the sentence that it prints as
 //! (`sentence.rs`).
 //!
-//! Come here to add a cause: a variant in `cause.rs`, and its sentence with the cure.
+//! A new cause is a variant in `cause.rs`, and a sentence with the cure in `sentence.rs`.
 //! `report/explain.rs` translates from the first form to the second.
 
 pub(super) mod cause;

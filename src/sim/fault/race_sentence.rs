@@ -1,5 +1,5 @@
-//! Writes data races as the sentences that a fault report prints. Come here to change their
-//! wording.
+//! Writes data races as the sentences that a fault report prints. `sentence.rs` does it for all
+//! other faults.
 
 use std::fmt;
 
@@ -55,10 +55,10 @@ impl RaceParts<'_> {
     fn cure(&self) -> &'static str {
         match (self.missing, self.other.agent) {
             (MissingEdge::Warp, _) => {
-                "call `bar_warp` or pass a barrier of the block between the two"
+                "call `k.bar_warp`, or pass the block's barrier (`k.barrier()`), between the two"
             }
             (MissingEdge::Block, _) => {
-                "let both threads pass a barrier between the two: the block's, a named one, or an mbarrier"
+                "let both threads pass a barrier between the two: the block's (`k.barrier()`), a named one, or an mbarrier"
             }
             (MissingEdge::Cluster, _) => {
                 "let both blocks pass the cluster's barrier between the two"

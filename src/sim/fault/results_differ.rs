@@ -1,5 +1,4 @@
-//! [`ResultsDiffer`]: two schedules of a launch left different results. Come here to change what the
-//! error says.
+//! [`ResultsDiffer`], the error of a launch whose schedules left different results.
 
 use std::fmt;
 
@@ -8,7 +7,8 @@ use crate::sim::options::Order;
 
 /// The error of a launch whose result depends on the order in which warps and copies run: two
 /// schedules left different values in a buffer. It names the first element that differs, in the
-/// first such buffer. You get it only if [`Options::schedules`](crate::sim::Options::schedules) is more than 1.
+/// first such buffer. You get it only if [`Options::schedules`](crate::sim::Options::schedules) is
+/// more than 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResultsDiffer {

@@ -1,5 +1,5 @@
-//! Writes faults as sentences: what happened, where, and the usual cure. Come here to change the
-//! wording of a fault.
+//! Writes faults as sentences: what happened, where, and the usual cure. A new cause needs an arm
+//! in `FaultCause::sentence`.
 
 use std::fmt;
 

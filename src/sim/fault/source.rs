@@ -1,6 +1,6 @@
 //! The data types inside a [`Fault`](crate::sim::Fault), such as the operation, the access, the
 //! allocation and the mbarrier. They name things as the kernel's author does, by allocation names
-//! and Rust lines. Come here if a test should check more of a fault than its text.
+//! and Rust lines. A test can compare them instead of the text.
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;

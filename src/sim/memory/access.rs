@@ -1,6 +1,6 @@
 //! Compiles a warp's scalar loads and stores into closures, which the interpreter calls when it
 //! reaches the operation. Each closure checks the access against the allocation from which the
-//! pointer was made. Come here for what a load or store checks.
+//! pointer was made.
 //!
 //! An access outside that allocation is a fault, even if its address lies in another allocation.
 

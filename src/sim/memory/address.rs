@@ -1,6 +1,5 @@
 //! Computes the addresses of a warp's lanes, pointer plus index, and checks their bounds and
-//! alignment. Every load and store calls it before it accesses memory. Come here if an access is
-//! reported as out of bounds or misaligned.
+//! alignment. Every load and store calls it before it accesses memory.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};

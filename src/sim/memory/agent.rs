@@ -1,6 +1,5 @@
 //! Asynchronous operations in flight, as plain data: what each of them copies, and which mbarrier
-//! it signals. The files in `engine/` issue and execute them. Come here to add a kind of
-//! asynchronous operation.
+//! it signals. The files in `engine/` issue and execute them.
 
 use std::ops::Range;
 

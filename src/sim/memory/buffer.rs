@@ -1,6 +1,5 @@
 //! [`GlobalBuffer`]: the buffers in simulated global memory that you pass to a launch. All host
-//! threads of the launch share them. Come here for how an element is read, written or updated
-//! atomically.
+//! threads of the launch share them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,6 +1,6 @@
 //! [`Memory`]: everything that a cluster's warps can access, namely global buffers, each block's
 //! shared memory, tensor maps and asynchronous operations in flight, together with the checkers.
-//! Compiled operations receive it as an argument; come here to add state to it.
+//! Compiled operations receive it as an argument.
 
 use super::agent::Pending;
 use super::block_memory::BlockMemory;

@@ -1,5 +1,5 @@
 //! Prints and failed assertions of a block's threads. They are stored here until the launch reports
-//! them in block order. Come here for their order, or for how many failures are kept.
+//! them in block order. Only the failures of the lowest threads are kept; the others are counted.
 
 use smallvec::SmallVec;
 

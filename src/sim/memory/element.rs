@@ -1,5 +1,5 @@
 //! Reads and writes elements of 1 to 8 bytes in memory that consists of 32-bit words, as all
-//! simulated memories do. Come here for how an element type is stored in memory and in registers.
+//! simulated memories do.
 
 use super::lanes::{Lane, Word};
 

@@ -1,5 +1,5 @@
 //! [`Regs`]: a warp's registers. A value is an array of its 32 lanes, so that an operation is one
-//! loop over an array. Come here for what a register slot holds.
+//! loop over an array.
 //!
 //! Values of at most 32 bits live in the file `w`, 64-bit values in the file `d`. A `bool` is a
 //! word of all ones or all zeros. A pointer is an allocation index (in `w`, unless it is known when

@@ -1,6 +1,5 @@
 //! Local memory: a private memory for each thread, which holds the kernel's local arrays.
-//! `local_access.rs` performs the loads and stores; come here for how the memory is allocated and
-//! reset.
+//! `local_access.rs` performs the loads and stores.
 
 use super::mask::LANES;
 use super::shared::SharedRange;

@@ -1,5 +1,5 @@
 //! The state of an mbarrier: how many arrivals and bytes its phase still waits for (PTX ISA
-//! 9.7.13.15). Come here for when a phase ends; `engine/mbarrier.rs` compiles the instructions.
+//! 9.7.13.15). `engine/mbarrier.rs` compiles the instructions.
 //!
 //! An mbarrier goes through phases 0, 1, 2, and so on. A phase ends as soon as both of its counts
 //! are 0:

@@ -1,10 +1,9 @@
 //! The state of a cluster, and every checked access to it: registers, memory spaces, mbarriers,
 //! operations in flight.
 //!
-//! Come here if a checked access behaves wrongly. Start at `cluster_memory.rs`, which holds the
-//! whole state. `access.rs` and `address.rs` check loads and stores, `shared.rs` and `mbarrier.rs`
-//! keep a block's shared memory and its mbarriers, `proxy.rs` finds missing proxy fences, and
-//! `races.rs` feeds the race detector.
+//! Start at `cluster_memory.rs`, which holds the whole state. `access.rs` and `address.rs` check
+//! loads and stores, `shared.rs` and `mbarrier.rs` keep a block's shared memory and its mbarriers,
+//! `proxy.rs` finds missing proxy fences, and `races.rs` feeds the race detector.
 
 pub(super) mod access;
 pub(super) mod address;

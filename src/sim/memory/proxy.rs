@@ -1,5 +1,5 @@
 //! Finds missing proxy fences: reads of shared memory by the asynchronous proxy that may not see
-//! what a thread has stored. Come here if such a fence is reported or missed.
+//! what a thread has stored.
 //!
 //! Threads write shared memory through the generic proxy. Bulk stores and `wgmma` read it through
 //! the asynchronous proxy, which may still see the old bytes. So PTX requires a `fence.proxy.async`

@@ -1,7 +1,7 @@
 //! Connects a cluster's memory with the race detector: passes each access to the detector as byte
-//! ranges of shared or global memory, and turns each race that the detector finds into a fault.
-//! Come here if an access is not checked for races, or if a race report names the wrong allocation
-//! or element.
+//! ranges of shared or global memory, and turns each race that the detector finds into a fault. Of
+//! several races between the same two operations it keeps the one between the threads that are
+//! farthest apart.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
 //! Passes a cluster's memory accesses and mbarrier phases to the recorder, if the launch asked for
-//! a report or a trace. Come here if a count in a report is wrong.
+//! a report or a trace.
 
 use super::address::Address;
 use super::cluster_memory::Memory;

@@ -1,5 +1,5 @@
-//! A block's shared memory: its bytes, which of them were written, and its mbarriers. Come here for
-//! how it detects reads of uninitialised bytes.
+//! A block's shared memory: its bytes, which of them were written, and its mbarriers. A read of
+//! bytes that nobody has written is a fault.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! Memory spaces, and generic pointers, which store their memory space together with the allocation
-//! index. Come here for how a pointer is converted to an integer.
+//! index.
 
 use super::shared::{in_cluster, of_cluster};
 use crate::ir::types::Space;

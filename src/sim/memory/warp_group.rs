@@ -1,5 +1,4 @@
 //! The operations that the four warps of a warp group execute together: `wgmma` and `setmaxnreg`.
-//! Come here if such an operation is reported as incomplete, or its accumulators as in flight.
 //!
 //! The group numbers its `wgmma`. All four warps must execute the same `wgmma` with the same
 //! operands. The simulator computes it for all four warps at once, at the latest when one of the

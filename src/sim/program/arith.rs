@@ -1,6 +1,7 @@
 //! Compiles operations without side effects: each becomes an instruction that applies a function of
 //! [`eval`](crate::ir::eval) to all lanes. Constant folding uses the same functions, so both
-//! compute the same bits. Come here to add an arithmetic operation to the simulator.
+//! compute the same bits. `eval::evaluate` dispatches, so a new operation of a known form needs no
+//! code here.
 
 use super::code::{Checked, Inst};
 use super::compiler::Compiler;

@@ -1,5 +1,4 @@
-//! Compiles atomic operations and cache hints such as `prefetch` and `discard`. Come here if an
-//! atomic operation gives a wrong result in the simulator.
+//! Compiles atomic operations and cache hints such as `prefetch` and `discard`.
 //!
 //! The lanes of a warp apply their updates one after the other, starting with the lowest lane. If
 //! blocks run on several host threads, each element in global memory is still updated atomically.

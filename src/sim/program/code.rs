@@ -1,5 +1,5 @@
 //! [`Code`]: a kernel in the form that warps execute, a flat list of steps on register slots.
-//! `walk.rs` compiles a kernel to it, and `exec/warp.rs` runs it. Come here to add a kind of step.
+//! `walk.rs` compiles a kernel to it, and `exec/warp.rs` runs it.
 
 use super::context::Act;
 use super::named_barrier::Named;

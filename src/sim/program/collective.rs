@@ -1,5 +1,5 @@
 //! Compiles the operations that a warp's lanes execute together: shuffles, votes, matches,
-//! reductions. Come here if the simulator rejects a `members` mask.
+//! reductions.
 //!
 //! The active lanes that pass the same `members` mask form a group. The simulator reports a fault
 //! if a lane of the group is not in the mask, or if a thread in the mask has not ended and is not

@@ -1,6 +1,6 @@
 //! [`Compiler`]: the state while a kernel is compiled, namely the slots of values and variables,
-//! and the steps emitted so far. Each file that compiles a family of operations adds methods to it;
-//! come here for the helpers that these files share.
+//! and the steps emitted so far. Each file that compiles a family of operations adds methods to it.
+//! Here are the helpers that they share.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! [`ExecContext`]: the argument of an operation that the warp executes as a whole, such as an MMA,
 //! a copy or a wait. It gives access to the warp's registers, the memory, and the asynchronous
 //! operations that the warp has started. The operation returns a [`Next`], which says whether the
-//! warp continues or waits. Come here to add such an operation.
+//! warp continues or waits.
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};

@@ -1,6 +1,5 @@
 //! Compiles prints and assertions. Each lane's text or failure is stored in the block's
-//! diagnostics, and the launch prints them in block order. Come here if a `printf` or an assertion
-//! reports a wrong value.
+//! diagnostics, and the launch prints them in block order.
 
 use super::compiler::Compiler;
 use super::refused::Refused;

@@ -1,7 +1,6 @@
 //! Compiles the header of a `for` loop. When lanes enter the loop, each lane's iteration count is
 //! computed once. The loop then counts down instead of comparing the index with the end, so an
-//! index that wraps after the last iteration does no harm. Come here if a loop runs the wrong
-//! number of times.
+//! index that wraps after the last iteration does no harm.
 
 use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};

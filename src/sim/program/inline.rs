@@ -1,6 +1,6 @@
 //! Simulates inline PTX with the closure that its author provides (`InlinePtx::simulated`). Without
-//! such a closure, or if an operand is not a scalar, executing the PTX is a fault. Come here for
-//! what the closure receives.
+//! such a closure, or if an operand is not a scalar, executing the PTX is a fault. The closure runs
+//! once for each active lane, with the bits of its operands.
 
 use std::sync::Arc;
 

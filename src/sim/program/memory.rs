@@ -1,5 +1,5 @@
 //! Compiles loads, stores, variables and pointer arithmetic, together with the checks of each
-//! access. Come here to add a memory operation; `memory/access.rs` performs the access.
+//! access. `memory/access.rs` performs the access.
 
 use super::code::{Checked, Inst, MemoryStep};
 use super::compiler::{Compiler, get};

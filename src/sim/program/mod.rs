@@ -1,5 +1,5 @@
 //! Compiles a kernel for the simulator: from its region tree to a flat list of steps on register
-//! slots. Come here to teach the simulator a new operation.
+//! slots.
 //!
 //! `walk.rs` drives the compilation, `slots.rs` places values in registers, `code.rs` defines the
 //! steps. The other files compile one family of operations each.

@@ -1,5 +1,4 @@
-//! Compiles conversions of pointers, between memory spaces (`cvta`) and to and from integers. Come
-//! here if a converted pointer is reported as out of bounds.
+//! Compiles conversions of pointers, between memory spaces (`cvta`) and to and from integers.
 
 use super::code::Inst;
 use super::compiler::Compiler;

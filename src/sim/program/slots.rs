@@ -1,6 +1,5 @@
 //! Register slots: where a compiled kernel's values live. The compiler places each value in a slot
-//! and reuses the slot after the value's last use. Come here if a kernel needs too many register
-//! slots.
+//! and reuses the slot after the value's last use.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
 //! Compiles reads of special registers such as `%tid` and `%smid`, and other operations that ask
-//! the hardware for something. Come here for the value of a special register in the simulator.
+//! the hardware for something.
 //!
 //! The simulated device has 132 SMs with room for 64 warps each, and `%smid` assigns blocks to SMs
 //! in turn. The clock registers return how many operations the cluster's warps have executed.

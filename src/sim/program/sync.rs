@@ -1,5 +1,5 @@
-//! Compiles barriers of blocks and clusters, fences, and `griddepcontrol`. Come here for how each
-//! of them tells the race detector what it orders.
+//! Compiles barriers of blocks and clusters, fences, and `griddepcontrol`. Each also tells the race
+//! detector what it orders.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

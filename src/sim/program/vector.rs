@@ -1,6 +1,5 @@
 //! Compiles the operations that pack and extract vector elements. Elements of less than 32 bits
-//! share a register slot, so [`At`] says where in the slot an element is. Come here for how a
-//! vector is laid out in slots.
+//! share a register slot, so [`At`] says where in the slot an element is.
 
 use super::code::Inst;
 use super::compiler::Compiler;

@@ -1,5 +1,4 @@
-//! Compiles a kernel's region tree into the flat steps of a [`Code`]. Come here for how control
-//! flow is compiled, or to add a family of operations.
+//! Compiles a kernel's region tree into the flat steps of a [`Code`].
 //!
 //! It walks over the regions twice. The first walk finds when each value dies (`liveness.rs`), the
 //! second places values in slots (`slots.rs`) and emits steps. Both walks keep an explicit stack on

@@ -1,6 +1,6 @@
-//! Asynchronous operations in the race detector: which accesses each operation performs when it is
-//! issued, and how a thread learns that the operation has completed. Come here for races with
-//! `cp.async`, bulk copies and `wgmma`.
+//! Asynchronous operations (`cp.async`, bulk copies, `wgmma`) in the race detector: which accesses
+//! each operation performs when it is issued, and how a thread learns that the operation has
+//! completed.
 //!
 //! `cp.async` and bulk stores complete in groups that each lane commits and waits for. A wait
 //! raises the count up to which the lane knows its own warp's component. An operation that signals

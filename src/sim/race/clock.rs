@@ -277,7 +277,8 @@ mod tests {
     }
 
     proptest! {
-        /// A clock is a map from components and lanes to counts, a join is the maximum, a meet the minimum.
+        /// A clock is a map from components and lanes to counts, a join is the maximum, a meet the
+        /// minimum.
         #[test]
         fn clocks_are_maps_to_counts(a in learned(), b in learned()) {
             let ((mut a, of_a), (b, of_b)) = (a, b);

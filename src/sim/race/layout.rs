@@ -1,5 +1,5 @@
 //! Component ids: which source of accesses, such as a warp's threads or its copies, each id stands
-//! for. Come here to add a source of accesses.
+//! for. A new source is a variant of [`Source`], with a place in the range of ids below.
 //!
 //! A cluster has a contiguous range of ids, so that a clock can hold its own cluster's counts in an
 //! array. The range holds, in this order: for each warp its threads, copies, store reads, store

@@ -1,7 +1,6 @@
 //! Finds data races between threads and asynchronous operations, byte by byte.
 //!
-//! Come here to see why the simulator reports a race, or does not. If the code is new to you, read
-//! this header first, then `clock.rs`, `threads.rs`, `shadow.rs`, `sync.rs` and `agents.rs`.
+//! Read this header first, then `clock.rs`, `threads.rs`, `shadow.rs`, `sync.rs` and `agents.rs`.
 //!
 //! # Happens-before
 //!

@@ -1,6 +1,5 @@
 //! Races between launches that may overlap: a programmatic launch (programmatic dependent launch),
-//! and the launches before it in its stream. Come here if a race with an earlier launch is reported
-//! or missed.
+//! and the launches before it in its stream.
 //!
 //! The simulator runs each launch to its end before the next one begins. So a launch leaves a
 //! [`Footprint`]: one write and one read for each word of global memory that the launch accessed. A

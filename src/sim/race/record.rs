@@ -1,6 +1,5 @@
 //! Records in shadow memory: who accessed which bytes of a word, and how. The detector compares
 //! each new access with the records of the words that the access touches. A record takes 16 bytes.
-//! Come here for what a record can express.
 
 use super::clock::Component;
 use super::layout::rank;

@@ -1,6 +1,6 @@
 //! A race as the detector reports it: both accesses, and the synchronisation that is missing
-//! between the two. `fault/race_sentence.rs` turns it into a message. Come here for how the missing
-//! synchronisation is chosen.
+//! between the two. `fault/race_sentence.rs` turns it into a message. `Races::missing` chooses the
+//! synchronisation.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};
@@ -39,8 +39,12 @@ pub enum Agent {
 #[non_exhaustive]
 pub enum MissingEdge {
     /// The threads are lanes of one warp. They do not run in lock step, so they need `bar_warp`.
+    /// The same two operations race only within warps.
     Warp,
-    /// The threads are in one block, and no barrier is between the accesses.
+    /// The threads are in one block, and no barrier is between the accesses. If the run ended
+    /// because the warp's load read elements that nobody has written yet, the two threads may be
+    /// lanes of one warp: another warp may still write the rest, and `bar_warp` would not wait for
+    /// it.
     Block,
     /// The threads are in two blocks of one cluster, and neither a barrier of the cluster nor an
     /// mbarrier is between the accesses.

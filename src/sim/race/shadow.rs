@@ -1,6 +1,5 @@
 //! Shadow memory: for each word, the last write and the reads since that write, with the bytes that
-//! each of them touched. A new access is compared with these to find a race. Come here for which
-//! earlier accesses are still remembered.
+//! each of them touched. A new access is compared with these to find a race.
 //!
 //! A word's cell holds its last write and up to two reads. A list stores all other records that are
 //! still needed: writes to parts of the word, atomic operations that are not ordered, more

@@ -1,5 +1,5 @@
 //! Synchronisation through memory: releases and acquires by scope, and fences with relaxed
-//! operations. Come here for locks, flags and counters that kernels build from atomics.
+//! operations, of which kernels build locks, flags and counters.
 //!
 //! A location stores what was released to it. A thread that reads the location learns it if the
 //! scopes of both operations include both threads. A releasing operation stores everything that its

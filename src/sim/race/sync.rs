@@ -1,5 +1,4 @@
-//! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers. Come here if
-//! the detector reports a race between accesses that a barrier or fence orders, or misses one.
+//! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers.
 //!
 //! Every barrier works the same way. Arriving threads *release*: they store what they know and did
 //! at the barrier, and start a new epoch. Threads that leave the barrier *learn* the union of what

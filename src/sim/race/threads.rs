@@ -1,6 +1,5 @@
 //! A warp's threads, and which accesses each of them knows to happen before its next one. The
-//! detector calls it to decide whether an earlier access races. Come here for how a fence or a wait
-//! changes what a thread knows.
+//! detector calls it to decide whether an earlier access races.
 //!
 //! Lanes that know the same form a group with one state, so a converged warp has a single
 //! clock. A thread always knows its own accesses. Its clock has no entry for them.

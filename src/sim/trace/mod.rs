@@ -1,5 +1,5 @@
 //! Records a run for reports and traces: counts for each step, and the events of one cluster in
-//! order. Come here to record something new.
+//! order.
 //!
 //! If a run is recorded, the cluster's memory holds a [`Recorder`]. A run without one executes
 //! other code (`exec/warp.rs`) and pays nothing.

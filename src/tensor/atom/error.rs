@@ -1,5 +1,5 @@
 //! [`AtomError`]: you asked for an instruction that does not exist, for example an MMA with a shape
-//! or a CuTe name that no GPU has. Come here to look up why a constructor or a parse failed.
+//! or a CuTe name that no GPU has. Constructors and `parse` return it.
 
 use crate::errors::errors;
 

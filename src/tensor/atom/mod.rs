@@ -1,7 +1,7 @@
 //! Atoms: one instruction, the threads that execute it together, and the layouts of their values.
 //! [`TiledCopy`] and [`TiledMma`] repeat an atom over a tile.
 //!
-//! Come here to choose an instruction by its CuTe name and to partition tensors for it.
+//! You choose an instruction by its CuTe name, and partition tensors for it.
 //!
 //! Sources: CuTe's `mma_traits_sm*.hpp` and `copy_traits_sm*.hpp`, by behaviour; the figures of the
 //! PTX ISA, "Matrix Fragments for mma" and "Register Fragments and Shared Memory Matrix Layouts" of

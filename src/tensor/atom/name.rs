@@ -1,5 +1,5 @@
 //! Prints and parses CuTe's names of atoms, for example `SM80_16x8x16_F32F16F16F32_TN`. This is how
-//! `"..".parse::<MmaAtom>()` finds its instruction. Come here to add an atom's name.
+//! `"..".parse::<MmaAtom>()` finds its instruction.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Copies between global memory, shared memory and registers. Come here to choose one by what you
-//! copy and which instructions the target has.
+//! Copies between global memory, shared memory and registers. Choose one by what you copy and which
+//! instructions the target has.
 //!
 //! | you copy | use | cost and limits |
 //! |---|---|---|

@@ -14,8 +14,8 @@ use crate::tensor::view::tensor::RegisterTensor;
 /// wait for that. This store [keeps](OverlappedStore::keep) the finished tile in registers, rounded
 /// to the element type and packed in words of 32 bits, and [stores](OverlappedStore::store) it in
 /// parts between the `wgmma` of the next tile's first steps
-/// ([`WgmmaMainloop::run_over`](crate::tensor::mma::WgmmaMainloop::run_over)). It costs one register
-/// per four columns of 16-bit elements.
+/// ([`WgmmaMainloop::run_over`](crate::tensor::mma::WgmmaMainloop::run_over)). It costs one
+/// register per four columns of 16-bit elements.
 ///
 /// The loop over tiles carries the origin of the tile that is kept: it starts with
 /// [`nothing`](OverlappedStore::nothing), takes what `keep` returns, and ends with

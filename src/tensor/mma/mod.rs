@@ -1,5 +1,5 @@
 //! MMA on tensors: GEMM calls for a thread's partitions, operands, main loops and accumulators.
-//! Come here once your operands are partitioned, to multiply them.
+//! Partition the operands first ([`TiledMma`]).
 //!
 //! | you have | use |
 //! |---|---|

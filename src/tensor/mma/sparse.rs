@@ -1,5 +1,5 @@
-//! [`SparseMma::gemm_async`]: starts a tile's `wgmma` instructions with a 2:4 sparse A. Use it in an
-//! `sm_90a` main loop; `examples/sparse_gemm.rs` is a whole GEMM.
+//! [`SparseMma::gemm_async`]: starts a tile's `wgmma` instructions with a 2:4 sparse A. Use it in
+//! an `sm_90a` main loop; `examples/sparse_gemm.rs` is a whole GEMM.
 
 use crate::arch::Major;
 use crate::ir::builder::{Accumulator, IntoVal};

@@ -1,5 +1,5 @@
-//! Pipelines between copies and compute, warp roles, and schedulers that hand out tiles. Come here
-//! to overlap loads with MMAs, or to let blocks loop over their work.
+//! Pipelines between copies and compute, warp roles, and schedulers that hand out tiles. They
+//! overlap loads with MMAs, and let blocks loop over their work.
 //!
 //! | pipeline | who fills a stage | who empties it | pick it |
 //! |---|---|---|---|

@@ -29,7 +29,8 @@ pub enum RowAccess {
 /// Use it if a kernel needs a whole row at once, for example softmax, a norm or a row reduction. It
 /// reads the row from memory only once. It costs 4 registers per vector and thread, and twice that
 /// once 16-bit elements are `f32`. A row above the [`capacity`](RowTile::capacity) takes several
-/// [`steps`](RowPartition::steps) and is read again in every pass. To bring rows to shared memory
+/// [`steps`](RowPartition::steps) and is read again in every pass; a kernel without steps calls
+/// [`assert_fits`](RowTile::assert_fits). To bring rows to shared memory
 /// instead, use [`TiledRowCopy`](crate::tensor::rows::TiledRowCopy).
 ///
 /// Vector `v` of a row belongs to thread `v % sharers`, so that adjacent threads access adjacent
@@ -48,6 +49,7 @@ pub enum RowAccess {
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "parts", Target::SM_80, |k, (x, y, rows, columns)| {
 ///     let row = tile.row(k);
 ///     let columns = row.lt(rows).select(columns, 0);
+///     tile.assert_fits::<bf16>(k, columns);
 ///     let start = row.cvt::<i64>() * columns.cvt::<i64>();
 ///     let part = tile.part::<bf16>(k, start, columns);
 ///     let values = part.load(k, x.offset(start), 0.0);
@@ -112,6 +114,44 @@ impl RowTile {
     /// it. A longer row takes several [`steps`](RowPartition::steps), so choose the tile by it.
     pub fn capacity(&self, elem: Scalar) -> u32 {
         self.sharers() * self.vectors * self.vector(elem)
+    }
+
+    /// Reports to the host if a row of `columns` elements of `T` exceeds the
+    /// [`capacity`](RowTile::capacity). Call it in a kernel that loads each row once, without
+    /// [`steps`](RowPartition::steps): that kernel ignores the columns beyond the capacity, so its
+    /// results would be wrong without an error. It is an [assertion](Body::assert): on a GPU it
+    /// costs a branch per thread, and
+    /// [`Kernel::without_asserts`](crate::ir::Kernel::without_asserts) removes it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, RuntimeError};
+    /// use tilewright::tensor::rows::{RowAccess, RowTile};
+    ///
+    /// let tile = RowTile { threads: 32, team: 32, cluster: 1, vectors: 1, access: RowAccess::Ragged };
+    /// type Params = (GlobalMut<f32>, i32);
+    /// let kernel = Kernel::<Params>::build_with(tile.options(), "twice", Target::SM_80, |k, (x, columns)| {
+    ///     tile.assert_fits::<f32>(k, columns);
+    ///     let part = tile.part::<f32>(k, k.constant(0i64), columns);
+    ///     let values = part.load(k, x, 0.0);
+    ///     part.store(k, x, values.iter().map(|value| *value * 2.0));
+    /// })?;
+    /// // The tile holds 32 vectors of 4 elements.
+    /// let function = Device::sim()?.load(&kernel)?;
+    /// let mut x = function.device().upload(&[1.0; 129])?;
+    /// function.launch(Grid::cover(32, 32), (&mut x, 128))?;
+    /// let error = function.launch(Grid::cover(32, 32), (&mut x, 129)).unwrap_err();
+    /// let RuntimeError::AssertFailed(failed) = error else { panic!("{error}") };
+    /// assert_eq!(failed.failures[0].message, "the row has 129 columns, but its tile holds 128");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn assert_fits<'b, T: Element>(&self, k: &Body<'b, '_>, columns: Val<'b, i32>) {
+        let capacity = i32::try_from(self.capacity(T::scalar())).unwrap_or(i32::MAX);
+        let message = format!("the row has {{}} columns, but its tile holds {capacity}");
+        k.assert_with(columns.le(capacity), &message, columns);
     }
 
     /// Returns how many rows a block handles at once. It is 1 if the block or a cluster shares a
@@ -179,7 +219,9 @@ impl RowTile {
 
     /// Returns this thread's share of a row of `columns` elements of `T` that starts at element
     /// `start` of its matrix. The matrix must start at a multiple of 16 bytes, and `start` and
-    /// `columns` must not be negative. With 0 columns nothing is accessed.
+    /// `columns` must not be negative. With 0 columns nothing is accessed. If `columns` can exceed
+    /// the [`capacity`](RowTile::capacity), loop over the [`steps`](RowPartition::steps); else call
+    /// [`assert_fits`](RowTile::assert_fits).
     #[track_caller]
     pub fn part<'b, T: Element>(
         &self,

@@ -1,4 +1,4 @@
-//! Structs and unions in shared memory, laid out as in C, and an allocator. Come here if a kernel
+//! Structs and unions in shared memory, laid out as in C, and an allocator. Use them if a kernel
 //! keeps several things in shared memory, for example tiles, barriers and scalars.
 
 pub(super) mod allocator;

@@ -1,6 +1,5 @@
 //! Splits a coordinate into what the host knows, what the device computes, and `_`. Every tensor
-//! access uses it: the host part becomes a constant offset, the device part instructions. Come here
-//! to change how coordinates become addresses.
+//! access uses it: the host part becomes a constant offset, the device part instructions.
 
 use crate::ir::builder::{DeviceCoord, MemIndex};
 use crate::ir::{Body, Val};

@@ -1,6 +1,5 @@
 //! Visits a tensor's elements one by one or as vectors. Whole-tensor operations such as copies and
-//! [`clear`](crate::tensor::copy::clear) are loops over it. Come here to write another such
-//! operation.
+//! [`clear`](crate::tensor::copy::clear) are loops over it.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Engines: what a tensor's layout indexes into (memory, registers or coordinates). Come here to
-//! see what a [`Tensor`](crate::tensor::view::Tensor) can do depending on where its elements are.
+//! Engines: what a tensor's layout indexes into (memory, registers or coordinates). The traits say
+//! what each engine can do: [`Readable`], [`Writable`].
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Tensors and what you do with them: views, coordinates, predicates and fragments.
 //!
-//! Come here for [`Tensor`] itself: how it is made, sliced, tiled, recast, loaded and printed.
+//! Start at [`Tensor`]: how it is made, sliced, tiled, recast, loaded and printed.
 
 // rustdoc lists the methods of `Tensor` in the order of these modules.
 pub(super) mod tensor;

@@ -1,5 +1,5 @@
-//! [`Tensor`]: an engine (where the elements are) and a layout (how coordinates map to them). Come
-//! here to make tensors in memory, in registers or of coordinates, and to access single elements.
+//! [`Tensor`]: an engine (where the elements are) and a layout (how coordinates map to them). Here
+//! are its constructors, and accesses to single elements; `views.rs` has slices and tiles.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Views of a tensor: slices, tiles, partitions, recasts and divides. They change layouts and
-//! engines and move no data. Come here to find the part of a tensor that a block or a thread works
-//! on.
+//! engines and move no data. A block finds its tile with [`local_tile`](Tensor::local_tile), a
+//! thread its part with [`local_partition`](Tensor::local_partition).
 
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Val};

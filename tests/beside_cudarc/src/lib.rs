@@ -1,4 +1,5 @@
-//! A program that links the CUDA driver through `cudarc`, as candle does, and launches a kernel of tilewright.
+//! A program that links the CUDA driver through `cudarc`, as candle does, and launches a kernel of
+//! tilewright.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -121,8 +121,9 @@ fn wgmma() -> Subject {
     Subject::new("wgmma loop", text, (1, 128), vec![Arg::zeros(512)])
 }
 
-/// A warp fills a ring of two stages with the operands of a warp group. One lane of each warp of the group releases a stage, for 24
-/// rounds: three arrivals in place of four show only after some turns, because a wait of one warp covers the whole group.
+/// A warp fills a ring of two stages with the operands of a warp group. One lane of each warp of
+/// the group releases a stage, for 24 rounds: three arrivals in place of four show only after some
+/// turns, because a wait of one warp covers the whole group.
 fn wgmma_ring() -> Subject {
     let body = "
   %a = shared_base<@a> : ptr<shared, mut bf16>

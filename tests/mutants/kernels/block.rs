@@ -250,8 +250,8 @@ fn named_barriers() -> Subject {
     Subject::new("named barriers", text, (1, 64), vec![Arg::numbers(128), Arg::zeros(128)])
 }
 
-/// One warp fills a ring of three stages, which four warps read for twelve rounds; one lane of each arrives. A surplus or a
-/// missing arrival shows only after some turns of the ring.
+/// One warp fills a ring of three stages, which four warps read for twelve rounds; one lane of each
+/// arrives. A surplus or a missing arrival shows only after some turns of the ring.
 fn long_ring() -> Subject {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
@@ -314,8 +314,8 @@ fn long_ring() -> Subject {
     Subject::new("long ring", text, (1, 160), vec![Arg::numbers(384), Arg::zeros(1536)])
 }
 
-/// The lanes of a warp exchange values by shuffles and votes beside shared memory: a list of the large numbers, in order, then
-/// the same in reverse order.
+/// The lanes of a warp exchange values by shuffles and votes beside shared memory: a list of the
+/// large numbers, in order, then the same in reverse order.
 fn warp_list() -> Subject {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
@@ -352,7 +352,8 @@ fn warp_list() -> Subject {
     Subject::new("warp list", text, (1, 32), vec![Arg::numbers(192), Arg::zeros(32)])
 }
 
-/// One warp fills a ring of two stages for another one, with mbarriers at which one lane arrives for its warp.
+/// One warp fills a ring of two stages for another one, with mbarriers at which one lane arrives
+/// for its warp.
 fn mbarrier_ring() -> Subject {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>

@@ -45,7 +45,8 @@ fn exchange() -> Subject {
         .cluster(2)
 }
 
-/// Blocks store to each other's tile, as soon as the first barrier of the cluster says that the other one has started.
+/// Blocks store to each other's tile, as soon as the first barrier of the cluster says that the
+/// other one has started.
 fn start_guard() -> Subject {
     let body = format!(
         "{RANKS}
@@ -67,7 +68,8 @@ fn start_guard() -> Subject {
     Subject::new("start guard", text, (4, 32), vec![Arg::numbers(128), Arg::zeros(128)]).cluster(2)
 }
 
-/// Blocks add to a counter of block 0 of their cluster and arrive at its mbarrier; block 0 waits and stores the sum.
+/// Blocks add to a counter of block 0 of their cluster and arrive at its mbarrier; block 0 waits
+/// and stores the sum.
 fn remote_arrivals() -> Subject {
     let body = format!(
         "{RANKS}

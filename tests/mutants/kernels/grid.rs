@@ -102,8 +102,8 @@ fn last_block() -> Subject {
     Subject::new("last block", text, (4, 64), args)
 }
 
-/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, adds up the sums and resets the counter by a
-/// plain store.
+/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, adds up the sums and
+/// resets the counter by a plain store.
 fn last_block_resets() -> Subject {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
@@ -142,7 +142,8 @@ fn last_block_resets() -> Subject {
     Subject::new("last block, reset", text, (4, 32), args)
 }
 
-/// A barrier of the grid, three times: the last block to arrive resets the counter by a plain store and opens the barrier.
+/// A barrier of the grid, three times: the last block to arrive resets the counter by a plain store
+/// and opens the barrier.
 fn barrier_with_reset() -> Subject {
     let body = "
   %three = const 3 : i32
@@ -193,7 +194,8 @@ fn barrier_with_reset() -> Subject {
     Subject::new("barrier with reset", text, (4, 32), args).cooperative()
 }
 
-/// Block 0 passes three messages to block 1, which answers each. Who has seen a flag resets it by a plain store.
+/// Block 0 passes three messages to block 1, which answers each. Who has seen a flag resets it by a
+/// plain store.
 fn flags_with_reset() -> Subject {
     let wait = |flag: &str| {
         format!(

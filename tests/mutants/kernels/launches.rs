@@ -6,8 +6,8 @@ pub(super) fn subjects() -> Vec<Subject> {
     vec![chain()]
 }
 
-/// Three launches: each reads what the one before wrote, and writes what that one read. Before the wait a launch loads the
-/// weights, which nobody writes. The first warp waits for all.
+/// Three launches: each reads what the one before wrote, and writes what that one read. Before the
+/// wait a launch loads the weights, which nobody writes. The first warp waits for all.
 fn chain() -> Subject {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>

@@ -46,8 +46,8 @@ pub(crate) struct Subject {
     pub(crate) ir: KernelIr,
     grid: Grid,
     cooperative: bool,
-    /// Launches of the kernel, one after the other: those behind the first are programmatic, and each has the first two
-    /// arguments of the one before exchanged.
+    /// Launches of the kernel, one after the other: those behind the first are programmatic, and
+    /// each has the first two arguments of the one before exchanged.
     launches: u32,
     args: Vec<Arg>,
 }
@@ -71,17 +71,14 @@ impl Subject {
         self.grid.blocks[0]
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn grid(&self) -> Grid {
         self.grid
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn is_cooperative(&self) -> bool {
         self.cooperative
     }
 
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn args(&self) -> &[Arg] {
         &self.args
     }
@@ -99,7 +96,6 @@ impl Subject {
     }
 
     /// Returns whether there are several launches.
-    #[cfg(feature = "cuda-any-version")]
     pub(crate) fn is_chain(&self) -> bool {
         self.launches > 1
     }
@@ -118,7 +114,8 @@ impl Subject {
         self.run_checked(ir, &[], &mut [], options)
     }
 
-    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a record as further parameters.
+    /// As [`Subject::run_plain`], for a kernel with the bytes of the parameters `extents` and a
+    /// record as further parameters.
     pub(crate) fn run_checked(
         &self,
         ir: &KernelIr,

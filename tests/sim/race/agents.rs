@@ -32,7 +32,8 @@ fn copies() -> Case {
 fn copies_of_threads() {
     let case = copies();
     case.check(&[("barrier ;barrier", "", MissingEdge::Publish)]);
-    // Without the wait the bytes count as not written; with another wait the old value would be read.
+    // Without the wait the bytes count as not written; with another wait the old value would be
+    // read.
     let fault = case.fault("cp_async_wait_group<0> ;wait", "cp_async_wait_group<1>").to_string();
     assert!(fault.contains("`cp_async` at test.kir"), "{fault}");
 }
@@ -108,7 +109,8 @@ fn loads_over_a_tile_that_was_only_read() {
     assert!(fault.contains("`Options::fence_after_reads`"), "{fault}");
     let optional = |options: Options| options.fence_after_reads(FenceAfterReads::Optional);
     case.run_with(&cutlass, optional).unwrap();
-    // The option is about this fence only: what threads have written needs one, and so does the order.
+    // The option is about this fence only: what threads have written needs one, and so does the
+    // order.
     for (right, wrong, expected) in [
         ("barrier ;free", "", MissingEdge::Block),
         ("st %y, %t, %v0", "st %s, %t, %v0", MissingEdge::ProxyFence),
@@ -207,7 +209,8 @@ fn loads_of_boxes_in_clusters() {
     }
 }
 
-/// Each block of a cluster fills the next one by stores that signal its mbarrier, and reads what it got, twice.
+/// Each block of a cluster fills the next one by stores that signal its mbarrier, and reads what it
+/// got, twice.
 #[test]
 fn stores_to_other_blocks() {
     let body = "

@@ -12,8 +12,8 @@ fn finds(case: &Case, right: &str, wrong: &str, missing: &[MissingEdge]) {
     assert!(missing.contains(found), "{fault}");
 }
 
-/// NVIDIA/cutlass#3643, #3647: an mbarrier of another block is signalled without a release to the cluster, or not
-/// waited for.
+/// NVIDIA/cutlass#3643, #3647: an mbarrier of another block is signalled without a release to the
+/// cluster, or not waited for.
 #[test]
 fn a_barrier_of_the_wrong_scope_between_blocks() {
     let body = "
@@ -53,8 +53,9 @@ fn a_barrier_of_the_wrong_scope_between_blocks() {
     finds(&case, "mbarrier_wait_parity %bar, %zero, %u0 ;wait", "", &edges);
 }
 
-/// inclusionAI/humming#56: the leader of a cluster loads the next tile for both blocks into memory that its peer's
-/// epilogue still reads. #54 blamed a load that comes before the receiver announces its bytes: that order is legal.
+/// inclusionAI/humming#56: the leader of a cluster loads the next tile for both blocks into memory
+/// that its peer's epilogue still reads. #54 blamed a load that comes before the receiver announces
+/// its bytes: that order is legal.
 #[test]
 fn a_multicast_over_the_epilogue_of_a_peer() {
     let body = "
@@ -120,7 +121,8 @@ fn a_multicast_over_the_epilogue_of_a_peer() {
     );
 }
 
-/// deepseek-ai/DeepGEMM#415: blocks of a cluster disagree on whether a load is for both: one waits for ever.
+/// deepseek-ai/DeepGEMM#415: blocks of a cluster disagree on whether a load is for both: one waits
+/// for ever.
 #[test]
 fn blocks_that_disagree_on_a_multicast() {
     let body = "
@@ -159,7 +161,8 @@ fn blocks_that_disagree_on_a_multicast() {
     assert!(matches!(fault.cause, FaultCause::PhaseDeadlock { .. }), "{fault}");
 }
 
-/// MoonshotAI/FlashKDA#24, #25: a tile is stored by a bulk copy without a fence; in #25 only where a loop runs no turn.
+/// MoonshotAI/FlashKDA#24, #25: a tile is stored by a bulk copy without a fence; in #25 only where
+/// a loop runs no turn.
 #[test]
 fn a_store_without_a_fence_where_a_loop_is_empty() {
     let body = "
@@ -193,8 +196,8 @@ fn a_store_without_a_fence_where_a_loop_is_empty() {
     }
 }
 
-/// NVIDIA/TransformerEngine#2695, deepseek-ai/DeepEP#642, flash-attention#2462: one of two paths reads a stage and
-/// releases it to the next load without a fence.
+/// NVIDIA/TransformerEngine#2695, deepseek-ai/DeepEP#642, flash-attention#2462: one of two paths
+/// reads a stage and releases it to the next load without a fence.
 #[test]
 fn one_of_two_paths_releases_without_a_fence() {
     let body = "
@@ -273,7 +276,8 @@ fn one_of_two_paths_releases_without_a_fence() {
     );
 }
 
-/// NVIDIA/cutlass#3324: `cp.async` of one block is published to another one by a barrier of its own block.
+/// NVIDIA/cutlass#3324: `cp.async` of one block is published to another one by a barrier of its own
+/// block.
 #[test]
 fn copies_for_another_block_behind_a_barrier_of_the_block() {
     let body = "
@@ -337,8 +341,8 @@ fn scratch_over_live_barriers() {
     assert!(named, "{fault}");
 }
 
-/// inclusionAI/humming#54, #53: loads for both blocks arrive before the receiver announces their bytes. That is legal, and
-/// was blamed first: the count of bytes goes below zero.
+/// inclusionAI/humming#54, #53: loads for both blocks arrive before the receiver announces their
+/// bytes. That is legal, and was blamed first: the count of bytes goes below zero.
 #[test]
 fn loads_before_their_announcement_are_legal() {
     let body = "
@@ -392,8 +396,8 @@ fn loads_before_their_announcement_are_legal() {
     }
 }
 
-/// flashinfer-ai/flashinfer#3529: a round clears a histogram in shared memory that other threads still read for the round
-/// before.
+/// flashinfer-ai/flashinfer#3529: a round clears a histogram in shared memory that other threads
+/// still read for the round before.
 #[test]
 fn a_histogram_is_cleared_while_it_is_read() {
     let body = "
@@ -422,8 +426,8 @@ fn a_histogram_is_cleared_while_it_is_read() {
     }
 }
 
-/// ggml-org/llama.cpp#28376: the lanes of a warp store a list, and read it back in the next loop without a barrier of the
-/// warp.
+/// ggml-org/llama.cpp#28376: the lanes of a warp store a list, and read it back in the next loop
+/// without a barrier of the warp.
 #[test]
 fn a_list_of_a_warp_is_read_back_without_a_barrier() {
     let body = "

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Thread 0 of each block accesses the other block's shared memory by `op`, behind a first barrier of the cluster.
+/// Thread 0 of each block accesses the other block's shared memory by `op`, behind a first barrier
+/// of the cluster.
 fn remote(op: &str) -> Case {
     let body = format!(
         "

@@ -1,6 +1,8 @@
-//! The checks of Triton's ConSan that tilewright's operations can break, each on 1, 2 and 4 blocks of a cluster.
+//! The checks of Triton's ConSan that tilewright's operations can break, each on 1, 2 and 4 blocks
+//! of a cluster.
 //!
-//! Rows are numbered 1 to 14 and 20. Each has a kernel that is silent in several orders, and mistakes that are named.
+//! Rows are numbered 1 to 14 and 20. Each has a kernel that is silent in several orders, and
+//! mistakes that are named.
 
 use super::*;
 
@@ -13,7 +15,8 @@ fn kind(fault: &Fault) -> String {
     text.split([' ', '{']).next().unwrap_or_default().to_owned()
 }
 
-/// Checks that the kernel and its variants are silent, and that each mistake is named, on clusters of `sizes` blocks.
+/// Checks that the kernel and its variants are silent, and that each mistake is named, on clusters
+/// of `sizes` blocks.
 #[track_caller]
 fn twins(make: &dyn Fn() -> Case, sizes: &[u32], silent: &[(&str, &str)], mistakes: &[Mistake]) {
     for blocks in sizes {
@@ -36,7 +39,8 @@ fn twins(make: &dyn Fn() -> Case, sizes: &[u32], silent: &[(&str, &str)], mistak
 
 const SIZES: [u32; 3] = [1, 2, 4];
 
-/// One thread loads boxes to two stages, all threads read both, and the thread loads the first stage again.
+/// One thread loads boxes to two stages, all threads read both, and the thread loads the first
+/// stage again.
 fn stages() -> Case {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
@@ -125,7 +129,8 @@ fn loads_barriers_and_aliases() {
             // Reads of threads before a load to the same bytes.
             (7, "fence_proxy_async<shared::cta> ;fence", "", &["Race"]),
             (7, "fence_proxy_async<shared::cta> ;fence", "fence_proxy_async<global>", &["Race"]),
-            // A barrier that is made again, that is used before it is made, and after it was invalidated.
+            // A barrier that is made again, that is used before it is made, and after it was
+            // invalidated.
             (8, ";init", "\n    mbarrier_init %full, %one, %u1", &["LiveBarrier"]),
             (9, "mbarrier_init %full, %one, %u1 ;init", "", &["NotABarrier"]),
             (9, ";init", "\n    mbarrier_inval %full, %one", &["NotABarrier"]),
@@ -351,8 +356,8 @@ fn operands_of_tensor_cores() {
     );
 }
 
-/// Each block of a cluster fills the next one by stores that signal its mbarrier, which announces their bytes only after
-/// a while; then it says by a remote arrival that it has read them.
+/// Each block of a cluster fills the next one by stores that signal its mbarrier, which announces
+/// their bytes only after a while; then it says by a remote arrival that it has read them.
 fn neighbours() -> Case {
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>

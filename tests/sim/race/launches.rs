@@ -1,7 +1,8 @@
 //! Races between launches: programmatic launches, streams, graphs, and waits of the host.
 //!
-//! PTX ISA 9.7.13.13: `griddepcontrol.wait` waits until the grids before have completed and their memory is visible;
-//! `griddepcontrol.launch_dependents` lets the grid behind start, and gives no order.
+//! PTX ISA 9.7.13.13: `griddepcontrol.wait` waits until the grids before have completed and their
+//! memory is visible; `griddepcontrol.launch_dependents` lets the grid behind start, and gives no
+//! order.
 
 use super::*;
 
@@ -18,7 +19,8 @@ fn sim() -> Device {
 /// Blocks of 32 threads.
 const GRID: fn(u32) -> Grid = |blocks| Grid::new([blocks, 1, 1], [32, 1, 1]);
 
-/// A kernel named `name` that copies, with `before` in front of the copy. It lets the launch behind start.
+/// A kernel named `name` that copies, with `before` in front of the copy. It lets the launch behind
+/// start.
 fn copy(device: &Device, name: &str, before: impl for<'a> Fn(&mut Body<'a, '_>)) -> Function<Copy> {
     let kernel = Kernel::<Copy>::build(name, device.target(), |k, (x, y)| {
         k.griddepcontrol_launch_dependents();
@@ -29,7 +31,8 @@ fn copy(device: &Device, name: &str, before: impl for<'a> Fn(&mut Body<'a, '_>))
     device.load(&kernel.unwrap()).unwrap()
 }
 
-/// A kernel without `griddepcontrol_wait` cannot be launched programmatically, so this one waits behind its accesses.
+/// A kernel without `griddepcontrol_wait` cannot be launched programmatically, so this one waits
+/// behind its accesses.
 fn late(device: &Device) -> Function<Copy> {
     let kernel = Kernel::<Copy>::build("late", device.target(), |k, (x, y)| {
         k.griddepcontrol_launch_dependents();
@@ -58,7 +61,8 @@ fn race(error: RuntimeError) -> Fault {
     }
 }
 
-/// The races of a launch behind another one, each as the accesses (true for a write) of the first and the second.
+/// The races of a launch behind another one, each as the accesses (true for a write) of the first
+/// and the second.
 fn kinds(fault: &Fault) -> Vec<(bool, bool, MissingEdge)> {
     let kind = |fault: &Fault| match &fault.cause {
         FaultCause::Race { by, other, missing, .. } => (other.writes, by.writes, *missing),
@@ -69,9 +73,11 @@ fn kinds(fault: &Fault) -> Vec<(bool, bool, MissingEdge)> {
     kinds
 }
 
-/// NVIDIA/cutlass#2760, flashinfer-ai/flashinfer#5081: accesses without `griddepcontrol.wait`, or in front of it.
+/// NVIDIA/cutlass#2760, flashinfer-ai/flashinfer#5081: accesses without `griddepcontrol.wait`, or
+/// in front of it.
 ///
-/// A programmatic launch reads what the launch before it writes, writes what it reads, and writes what it writes.
+/// A programmatic launch reads what the launch before it writes, writes what it reads, and writes
+/// what it writes.
 #[test]
 fn a_programmatic_launch_races_before_its_wait() {
     use MissingEdge::Launch;
@@ -162,7 +168,8 @@ fn one_thread_may_wait_for_others() {
     }
 }
 
-/// A wait is for the launch before. It is one for the launch before that one only if that one has waited.
+/// A wait is for the launch before. It is one for the launch before that one only if that one has
+/// waited.
 #[test]
 fn waits_are_transitive_where_each_launch_waits() {
     let device = sim();
@@ -204,7 +211,8 @@ fn waits_are_transitive_where_each_launch_waits() {
     }
 }
 
-/// The waits of the host, other work of the stream, and the runtime's order of streams end what may overlap.
+/// The waits of the host, other work of the stream, and the runtime's order of streams end what may
+/// overlap.
 #[test]
 fn other_orders_count() {
     type End<'e> = &'e dyn Fn(&Device, &Stream, &mut Buffer<i32>);
@@ -266,7 +274,8 @@ fn streams_that_share_buffers_are_ordered() {
     for round in 0..4 {
         let [x, y] = &mut buffers;
         let stream = if round % 2 == 0 { &a } else { &b };
-        // Programmatic, but the launch before of the same stream is over: the other stream has waited for it.
+        // Programmatic, but the launch before of the same stream is over: the other stream has
+        // waited for it.
         let options = on(stream).programmatic(true);
         late.launch_with(options, GRID(1), (&*x, &mut *y)).unwrap();
         if round == 2 {
@@ -334,7 +343,8 @@ fn atomic_operations_of_two_launches() {
     }
 }
 
-/// A part of a buffer is named by its own elements, and races with the part that the launch before uses.
+/// A part of a buffer is named by its own elements, and races with the part that the launch before
+/// uses.
 #[test]
 fn parts_of_one_buffer() {
     let device = sim();

@@ -1,4 +1,5 @@
-//! Checks that data races are named with both lines and the missing edge, and that right kernels are silent.
+//! Checks that data races are named with both lines and the missing edge, and that right kernels
+//! are silent.
 //!
 //! A race is found in the default order, whatever the order of the two accesses was.
 
@@ -81,7 +82,8 @@ impl Case {
         }
     }
 
-    /// Checks that the kernel is silent in several orders, and that each mistake is a race that lacks an edge.
+    /// Checks that the kernel is silent in several orders, and that each mistake is a race that
+    /// lacks an edge.
     #[track_caller]
     pub(super) fn check(&self, mistakes: &[(&str, &str, MissingEdge)]) {
         let orders = (1..6).map(|seed| Order::Random { seed });

@@ -51,7 +51,8 @@ fn lines(fault: &Fault) -> ((&'static str, &'static str), [u32; 2]) {
     ((fault.op, other.op.name), lines)
 }
 
-/// Of the races of two lines, that of the farthest threads is reported: the barrier between them orders the others too.
+/// Of the races of two lines, that of the farthest threads is reported: the barrier between them
+/// orders the others too.
 #[test]
 fn a_race_is_that_of_the_farthest_threads() {
     let body = "
@@ -74,6 +75,37 @@ fn a_race_is_that_of_the_farthest_threads() {
         let expected = if threads == 32 { MissingEdge::Warp } else { MissingEdge::Block };
         assert_eq!((missing, fault.also.len()), (expected, 0), "{fault}");
     }
+}
+
+/// The first warp's load races with its own store, and reads what the second warp has not written
+/// yet, which ends the run. The race then asks for the block's barrier, because the warp's own
+/// leaves the unwritten elements. With one warp in the block, its own is enough.
+#[test]
+fn a_race_at_a_load_of_unwritten_elements_asks_for_the_block_barrier() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %twice = add %t, %t : i32
+  %even = and %twice, %n63 : i32
+  st %s, %t, %t
+  barrier
+  %v = ld %s, %even : i32
+  st %x, %t, %v";
+    let shared = "  shared @s: i32 x 64 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, body);
+    for (threads, expected) in [(32, MissingEdge::Warp), (64, MissingEdge::Block)] {
+        let case = Case::new(text.clone(), 1, threads);
+        let fault = case.fault("barrier\n", "\n");
+        assert!(matches!(fault.cause, FaultCause::Uninitialised { byte: 128, .. }), "{fault}");
+        let [race] = &fault.also[..] else { panic!("{fault}") };
+        let FaultCause::Race { missing, .. } = race.cause else { panic!("{fault}") };
+        assert_eq!(missing, expected, "{fault}");
+        assert_eq!(fault.to_string().contains("bar_warp"), threads == 32, "{fault}");
+    }
+    let case = Case::new(text, 1, 64);
+    case.run(&case.text, Order::RoundRobin).unwrap();
+    let fault = case.fault("barrier\n", "bar_warp %all\n");
+    assert!(matches!(fault.cause, FaultCause::Uninitialised { .. }), "{fault}");
+    assert_eq!(fault.also, [], "{fault}");
 }
 
 /// Stores of equal values race on request only.

@@ -195,8 +195,9 @@ fn the_last_block_reads_what_all_wrote() {
     case.run(&case.text.replace("fence<acq_rel, gpu> ;fence", ""), Order::RoundRobin).unwrap();
 }
 
-/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, reads what all wrote and resets the counter by a
-/// plain store. The relaxed additions come before it in observation order.
+/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, reads what all wrote
+/// and resets the counter by a plain store. The relaxed additions come before it in observation
+/// order.
 #[test]
 fn the_last_block_resets_the_counter() {
     let body = "
@@ -236,7 +237,8 @@ fn the_last_block_resets_the_counter() {
         ("st %s, %zero, %before", "st %s, %zero, %n", MissingEdge::Grid),
         ("relaxed, gpu", "relaxed, cta", MissingEdge::Scope { needed: MemScope::Gpu }),
     ]);
-    // A plain load of the counter needs more: another schedule may have let it come before an addition.
+    // A plain load of the counter needs more: another schedule may have let it come before an
+    // addition.
     let load =
         "fence<acq_rel, gpu> ;acquire\n    %again = ld %x, %zero : i32\n    st %s, %zero, %again";
     let fault = case.fault("fence<acq_rel, gpu> ;acquire", load);
@@ -297,8 +299,8 @@ fn blocks_of_a_cluster() {
 
 #[test]
 fn an_mbarrier_for_one_arrival_too_few() {
-    // Both warps store and arrive; warp 0 waits and reads what warp 1 stored. With a count of 63 the last lane's store is
-    // not part of the phase.
+    // Both warps store and arrive; warp 0 waits and reads what warp 1 stored. With a count of 63
+    // the last lane's store is not part of the phase.
     let body = "
   %s = shared_base<@s> : ptr<shared, mut i32>
   %bar = shared_base<@bar> : ptr<shared, mut u64>

@@ -5,7 +5,8 @@ use tilewright_tune::BenchOptions;
 #[path = "../../examples/bench_saxpy.rs"]
 mod saxpy;
 
-/// Two problems, each with a line for the copy and for the first configuration, and a chart of both.
+/// Two problems, each with a line for the copy and for the first configuration, and a chart of
+/// both.
 #[test]
 fn a_program_is_a_benchmark() {
     let svg = std::env::temp_dir().join(format!("tilewright-saxpy-{}.svg", std::process::id()));

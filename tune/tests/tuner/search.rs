@@ -101,7 +101,8 @@ fn the_second_search_is_answered_from_the_store() {
     assert!(device.checked.is_empty() && device.timed.is_empty());
 }
 
-/// Wherever a search is broken off, the next one measures what is left, and the answer is that of one search.
+/// Wherever a search is broken off, the next one measures what is left, and the answer is that of
+/// one search.
 #[test]
 fn a_search_goes_on_where_it_was() {
     for calls in 0..CANDIDATES.len() {
@@ -109,7 +110,8 @@ fn a_search_goes_on_where_it_was() {
         let mut dying = Fake { dies_after: Some(calls), ..Fake::default() };
         let error = folder.search().run(&CANDIDATES, &mut dying).unwrap_err();
         let SearchError::DeviceLost { config, .. } = &error else { panic!("{error}") };
-        // A candidate in flight when the search broke off is not tried again: it may have been the cause.
+        // A candidate in flight when the search broke off is not tried again: it may have been the
+        // cause.
         assert_eq!(*config, CANDIDATES[calls].to_string());
         let mut device = Fake::default();
         let tuned = folder.search().run(&CANDIDATES, &mut device).unwrap();
@@ -349,7 +351,8 @@ fn searching_child() {
     eprintln!("searched");
 }
 
-/// A link, fifo or folder at the name of a store is neither followed, nor waited for, nor written over.
+/// A link, fifo or folder at the name of a store is neither followed, nor waited for, nor written
+/// over.
 #[cfg(unix)]
 #[test]
 fn a_store_that_cannot_be_read_is_never_written_over() {

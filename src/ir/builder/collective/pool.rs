@@ -1,5 +1,5 @@
-//! The shared memory that all reductions and scans of a kernel use. Come here to see why calls of
-//! them need no barrier in between.
+//! The shared memory that all reductions and scans of a kernel use. Calls of them need no barrier
+//! in between.
 //!
 //! It has two halves, and each call takes the half that the previous call did not take. Inside each
 //! call all threads pass a barrier between their stores and their loads. Two calls that use the

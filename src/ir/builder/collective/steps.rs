@@ -1,5 +1,4 @@
-//! The steps of reductions and scans: shuffles between lanes, and shared memory between warps. Come
-//! here to change which instructions `reduce` and `scan` emit.
+//! The steps of reductions and scans: shuffles between lanes, and shared memory between warps.
 
 mod fold;
 

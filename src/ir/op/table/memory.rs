@@ -1,6 +1,6 @@
 //! Op-table rows for memory accesses, pointers, register variables, atomics and cache hints. A row
 //! is one operation: its operands, attributes, result, first target, and PTX mnemonic if it is a
-//! single instruction (`table.rs` explains the notation). Come here to add a memory operation.
+//! single instruction (`table.rs` explains the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! memory_rows {
@@ -15,15 +15,16 @@ macro_rules! memory_rows {
             /// `*(base + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
             st = St (base: MutPointer, index: Index, value: Elem) { access: StoreAccess } -> Unit
                 : Any, Write, SM_80 where store(access);
-            /// The vector of `lanes` elements from `*(base + index)` on, `index` in elements; its first
-            /// byte is at a multiple of its size. PTX ISA 9.7.9.8 `ld.v2`, `ld.v4`.
+            /// The vector of `lanes` elements from `*(base + index)` on, `index` in elements; its
+            /// first byte is at a multiple of its size. PTX ISA 9.7.9.8 `ld.v2`, `ld.v4`.
             ld_vec = LdVec (base: Pointer, index: Index) { lanes: u32, access: LoadAccess }
                 -> ElemVector : Any, Read, SM_80 where load(access);
-            /// Stores a vector from `*(base + index)` on, `index` in elements; its first byte is at a
-            /// multiple of its size. PTX ISA 9.7.9.12 `st.v2`, `st.v4`.
+            /// Stores a vector from `*(base + index)` on, `index` in elements; its first byte is at
+            /// a multiple of its size. PTX ISA 9.7.9.12 `st.v2`, `st.v4`.
             st_vec = StVec (base: MutPointer, index: Index, vector: ElemVector)
                 { access: StoreAccess } -> Unit : Any, Write, SM_80 where store(access);
-            /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two.
+            /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power
+            /// of two.
             assume_aligned = AssumeAligned (base: T) { bytes: u32 } -> T : Pointer, Pure, SM_80;
             /// The same integer, which the kernel promises to be a multiple of `divisor`.
             assume_divisible_by = AssumeDivisibleBy (value: T) { divisor: u32 } -> T : Int, Pure, SM_80;
@@ -31,8 +32,8 @@ macro_rules! memory_rows {
             assume_between = AssumeBetween (value: T, low: T, high: T) {} -> T : Int, Pure, SM_80;
             /// The pointer `base + index`, `index` in elements.
             offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
-            /// The pointer `base` to elements of type `to`, at the same address, which must be a multiple
-            /// of their size where they are accessed.
+            /// The pointer `base` to elements of type `to`, at the same address, which must be a
+            /// multiple of their size where they are accessed.
             ptr_cast = PtrCast (base: Pointer) { to: Scalar } -> PointerTo : Any, Pure, SM_80;
             /// The first element of a shared memory allocation.
             shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
@@ -48,14 +49,16 @@ macro_rules! memory_rows {
             /// PTX ISA 9.7.9.20 `cvta.to`.
             cvta_to = CvtaTo (base: Pointer) { space: Space } -> PointerInto : Any, Pure, SM_80
                 where cvta_to(base, space);
-            /// True where a generic pointer points into the space `space`. PTX ISA 9.7.9.19 `isspacep`.
+            /// True where a generic pointer points into the space `space`. PTX ISA 9.7.9.19
+            /// `isspacep`.
             isspacep = Isspacep (base: Pointer) { space: Space } -> Bool : Any, Pure, SM_80
                 where isspacep(base, space);
-            /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
-            /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
+            /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those
+            /// into the other spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8
+            /// `mov`.
             ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
-            /// The pointer to elements of type `to` at the address `address` of global memory, in bytes. Tile IR's
-            /// `int_to_ptr`, PTX ISA 9.7.9.8 `mov`.
+            /// The pointer to elements of type `to` at the address `address` of global memory, in
+            /// bytes. Tile IR's `int_to_ptr`, PTX ISA 9.7.9.8 `mov`.
             int_to_ptr = IntToPtr (address: T) { to: Scalar } -> GlobalPointer : Int, Pure, SM_80
                 where int_to_ptr(address);
             /// The pointer to the same location in the shared memory of block `cta` of the cluster.
@@ -77,17 +80,18 @@ macro_rules! memory_rows {
             atom = Atom (base: MutPointer, index: Index, value: Elem)
                 { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> Elem : Any, Write + Own, SM_80
                 where atom(base, op, scope);
-            /// Sets the element to `value` where its bits are those of `compare`; the result is the old value.
-            /// PTX ISA 9.7.13.5 `atom.cas`.
+            /// Sets the element to `value` where its bits are those of `compare`; the result is the
+            /// old value. PTX ISA 9.7.13.5 `atom.cas`.
             atom_cas = AtomCas (base: MutPointer, index: Index, compare: Elem, value: Elem)
                 { order: AtomicOrder, scope: MemScope } -> Elem : Any, Write + Own, SM_80 where scope(scope);
-            /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own; the
-            /// result is the old value. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+            /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of
+            /// its own; the result is the old value. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`,
+            /// `atom.v8`.
             atom_vec = AtomVec (base: MutPointer, index: Index, vector: ElemVector)
                 { op: AtomicOp, order: AtomicOrder, scope: MemScope } -> ElemVector : Any, Write + Own, SM_80
                 where atom_vec(base, vector, op, scope);
-            /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of its own.
-            /// PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
+            /// Sets each element from `*(base + index)` on to `op(old, value)`, each in a step of
+            /// its own. PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
             red_vec = RedVec (base: MutPointer, index: Index, vector: ElemVector)
                 { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write + Own, SM_80
                 where atom_vec(base, vector, op, scope);

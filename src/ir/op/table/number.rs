@@ -1,5 +1,5 @@
 //! Op-table rows for arithmetic, comparison and conversion, one per operation (`table.rs` explains
-//! the notation). Come here to add an operation that computes a value from values.
+//! the notation).
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! number_rows {
@@ -14,8 +14,8 @@ macro_rules! number_rows {
             sub = Sub (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
             /// `lhs * rhs`; integers keep the low half. PTX ISA 9.7.1.3 `mul.lo`, 9.7.3.5 `mul`.
             mul = Mul (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
-            /// `lhs / rhs`; integers round toward zero, and a zero divisor is a fault; floating point
-            /// is the correctly rounded quotient, which `f16` and `bf16` compute in `f32`.
+            /// `lhs / rhs`; integers round toward zero, and a zero divisor is a fault; floating
+            /// point is the correctly rounded quotient, which `f16` and `bf16` compute in `f32`.
             /// PTX ISA 9.7.1.8 `div`, 9.7.3.8 `div.rn`.
             div = Div (lhs: T, rhs: T) {} -> T : ScalarNumber, Pure, SM_80;
             /// `lhs - rhs * trunc(lhs / rhs)`, the sign of `lhs`; a zero divisor is a fault.
@@ -31,8 +31,8 @@ macro_rules! number_rows {
             abs = Abs (value: T) {} -> T : Signed, Pure, SM_80;
             /// `lhs * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
             fma = Fma (lhs: T, rhs: T, addend: T) {} -> T : Float, Pure, SM_80;
-            /// The correctly rounded square root; NaN below zero. `f16` and `bf16` compute it in `f32`.
-            /// PTX ISA 9.7.3.14 `sqrt.rn`.
+            /// The correctly rounded square root; NaN below zero. `f16` and `bf16` compute it in
+            /// `f32`. PTX ISA 9.7.3.14 `sqrt.rn`.
             sqrt = Sqrt (value: T) {} -> T : ScalarFloat, Pure, SM_80;
             /// `lhs & rhs`. PTX ISA 9.7.8.1 `and`.
             and = And (lhs: T, rhs: T) {} -> T : Bits, Pure, SM_80;
@@ -44,8 +44,8 @@ macro_rules! number_rows {
             not = Not (value: T) {} -> T : Bits, Pure, SM_80;
             /// `value << amount`; 0 where `amount` is the width or more. PTX ISA 9.7.8.8 `shl`.
             shl = Shl (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
-            /// `value >> amount`, filling with the sign of signed types; an `amount` of the width or
-            /// more counts as the width. PTX ISA 9.7.8.9 `shr`.
+            /// `value >> amount`, filling with the sign of signed types; an `amount` of the width
+            /// or more counts as the width. PTX ISA 9.7.8.9 `shr`.
             shr = Shr (value: T, amount: U32) {} -> T : Int, Pure, SM_80;
             /// True where `lhs compare rhs`. PTX ISA 9.7.6.2 `setp`.
             setp = Setp (lhs: T, rhs: T) { compare: Compare } -> Bool : Ordered, Pure, SM_80
@@ -61,18 +61,20 @@ macro_rules! number_rows {
             mul_wide = MulWide (lhs: T, rhs: T) {} -> Wide : IntHalf, Pure, SM_80;
             /// The high half of `lhs * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
             mad_hi = MadHi (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80;
-            /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4 `mad.wide`.
+            /// `lhs * rhs + addend` in the type of twice the width; wraps. PTX ISA 9.7.1.4
+            /// `mad.wide`.
             mad_wide = MadWide (lhs: T, rhs: T, addend: Wide) {} -> Wide : IntHalf, Pure, SM_80;
-            /// The lowest `count` bits of `value >> start`, extended by the highest of them where the type
-            /// is signed, else by zeros; of `start` and `count` the lowest 8 bits count.
+            /// The lowest `count` bits of `value >> start`, extended by the highest of them where
+            /// the type is signed, else by zeros; of `start` and `count` the lowest 8 bits count.
             /// PTX ISA 9.7.1.19 `bfe`.
             bfe = Bfe (value: T, start: U32, count: U32) {} -> T : IntWord, Pure, SM_80;
-            /// `into` with `count` bits from `start` on replaced by the lowest ones of `value`; of `start`
-            /// and `count` the lowest 8 bits count. PTX ISA 9.7.1.20 `bfi`.
+            /// `into` with `count` bits from `start` on replaced by the lowest ones of `value`; of
+            /// `start` and `count` the lowest 8 bits count. PTX ISA 9.7.1.20 `bfi`.
             bfi = Bfi (value: T, into: T, start: U32, count: U32) {} -> T : IntWord, Pure, SM_80;
-            /// The position of a bit that is set in `mask`: of the `offset`-th one from bit `base` on, that
-            /// one included, upward, or downward where `offset` is negative; for `offset` 0, `base` itself.
-            /// 2^32 - 1 if there is none, and where `base` is above 31. PTX ISA 9.7.1.17 `fns`.
+            /// The position of a bit that is set in `mask`: of the `offset`-th one from bit `base`
+            /// on, that one included, upward, or downward where `offset` is negative; for `offset`
+            /// 0, `base` itself. 2^32 - 1 if there is none, and where `base` is above 31. PTX ISA
+            /// 9.7.1.17 `fns`.
             fns = Fns (mask: U32, base: U32, offset: I32) {} -> U32 : Any, Pure, SM_80;
             /// Any function of three bits, in each bit: bit `4 a + 2 b + c` of `table`.
             /// PTX ISA 9.7.8.6 `lop3`.
@@ -113,7 +115,8 @@ macro_rules! number_rows {
             approx = Approx (value: T) { function: ApproxFunction, subnormals: Subnormals } -> T
                 : Float, Pure, SM_80 where approximation(value, function, subnormals)
                 as "{function}.approx{.subnormals}" Result, method;
-            /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
+            /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`,
+            /// `div.full`.
             div_approx = DivApprox (lhs: T, rhs: T) { form: DivApprox, subnormals: Subnormals } -> T
                 : ScalarFloat, Pure, SM_80 where f32_only(lhs) as "div.{form}{.subnormals}" Result;
             /// The smaller operand, or NaN if one is NaN; `min` would return the other operand. PTX
@@ -150,8 +153,8 @@ macro_rules! number_rows {
             /// `mul24` of `lhs` and `rhs`, plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
             mad24 = Mad24 (lhs: T, rhs: T, addend: T) { half: ProductHalf } -> T : Int32, Pure, SM_80
                 as "mad24.{half}" Result, method;
-            /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA 9.7.1.6
-            /// `mad24.hi.sat`.
+            /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA
+            /// 9.7.1.6 `mad24.hi.sat`.
             mad24_hi_sat = Mad24HiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80
                 where i32_only(lhs) as "mad24.hi.sat" Result;
             /// `lhs + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
@@ -172,7 +175,8 @@ macro_rules! number_rows {
             /// `|lhs - rhs| + addend`, to sum up absolute differences; wraps. PTX ISA 9.7.1.7
             /// `sad`.
             sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80 as "sad" Wrapped, method;
-            /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
+            /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23
+            /// `dp4a`.
             dp4a = Dp4a (lhs: Bytes, rhs: Bytes, addend: Dot) {} -> Dot : Any, Pure, SM_80
                 as "dp4a" Dot;
             /// The sum of the products of two half words and two bytes, plus `addend`; wraps.
@@ -222,9 +226,9 @@ macro_rules! number_rows {
         /// Conversions, bit casts, and packing and unpacking of vectors.
         Convert {
             /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
-            /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number
-            /// that is too large for a floating point type of 8 bits becomes its largest. In each
-            /// element of a vector. PTX ISA 9.7.9.21 `cvt`.
+            /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A
+            /// number that is too large for a floating point type of 8 bits becomes its largest. In
+            /// each element of a vector. PTX ISA 9.7.9.21 `cvt`.
             cvt = Cvt (value: T) { to: Scalar } -> To : Data, Pure, SM_80 where conversion(value, to);
             /// The same bits as a value of the type `to`. PTX ISA 9.7.9.1 `mov`.
             bitcast = Bitcast (value: T) { to: Type } -> As : Data, Pure, SM_80 where same_bits(value, to);
@@ -232,15 +236,15 @@ macro_rules! number_rows {
             /// PTX ISA 9.7.9.21 `cvt`.
             cvt_rounded = CvtRounded (value: T) { to: Scalar, mode: FloatMode } -> To
                 : Data, Pure, SM_80 where rounded_conversion(value, to, mode);
-            /// The number rounded to an integer, as the type `to`: an integer type, whose range it is cut
-            /// to (NaN gives 0), or the floating point type that it has.
+            /// The number rounded to an integer, as the type `to`: an integer type, whose range it
+            /// is cut to (NaN gives 0), or the floating point type that it has.
             /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
             cvt_rint = CvtRint (value: T) { to: Scalar, rounding: Rounding } -> To
                 : ScalarFloat, Pure, SM_80 where rint(value, to, rounding);
             /// The integer cut to the range of the integer type `to`. PTX ISA 9.7.9.21 `cvt.sat`.
             cvt_sat = CvtSat (value: T) { to: Scalar } -> To : Int, Pure, SM_80 where to_int(to);
-            /// The vector of the integers of the list, each cut to the range of `to`, the first one in the lowest
-            /// bits: four of 8 bits, or two of 16. PTX ISA 9.7.9.22 `cvt.pack.sat`.
+            /// The vector of the integers of the list, each cut to the range of `to`, the first one
+            /// in the lowest bits: four of 8 bits, or two of 16. PTX ISA 9.7.9.22 `cvt.pack.sat`.
             cvt_pack = CvtPack (; values: [I32]) { to: Scalar } -> PackTo : Any, Pure, SM_80
                 where pack(values, to);
             /// The vector of the values of the list, the first one in the lowest bits.

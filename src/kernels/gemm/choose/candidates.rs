@@ -162,7 +162,9 @@ impl GemmConfig {
     }
 
     /// Returns the configuration predicted to be fastest, the first of the
-    /// [`defaults`](GemmConfig::defaults). Use it to get a good kernel without measuring.
+    /// [`defaults`](GemmConfig::defaults). Use it to get a good kernel without measuring. The
+    /// result is for [`target`](GemmConfig::target), whichever preset `self` comes from: with
+    /// `sm_80` there, [`sm90`](GemmConfig::sm90) also leads to an `sm_80` kernel.
     ///
     /// # Errors
     /// Those of [`GemmProblem::strides`], and [`GemmError::NoConfig`] if no kernel supports the

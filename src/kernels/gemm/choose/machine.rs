@@ -1,5 +1,5 @@
-//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs. Come
-//! here to add a GPU.
+//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs.
+//! `Machine::of` reads them from a device.
 
 use crate::runtime::{Device, Properties};
 

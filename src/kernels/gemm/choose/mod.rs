@@ -1,5 +1,6 @@
 //! Chooses a configuration when nothing has been measured: lists candidates for a problem and ranks
-//! them with a cost model of the GPU. Come here if `best` chooses badly, or to add a candidate.
+//! them with a cost model of the GPU. `GemmConfig::best` is the first of that ranking, `explain`
+//! shows what the model predicts for each.
 
 pub(crate) mod candidates;
 pub(crate) mod explain;

@@ -1,5 +1,5 @@
 //! [`Parameters`]: the constants of the GEMM cost model, fitted to measurements of a GPU by
-//! `tilewright_tune::fit`. Come here after a new fit.
+//! `tilewright_tune::fit`. A new fit replaces the numbers in this file.
 
 /// Declares the parameters as an array too, so that the fit can vary one after the other.
 macro_rules! parameters {

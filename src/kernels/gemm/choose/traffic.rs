@@ -1,5 +1,5 @@
 //! Counts the bytes that a GEMM's tiles fetch from the L2 cache and from memory, for the cost
-//! model. Come here if predictions for a raster order or a cluster are off.
+//! model. It is how raster orders and cluster shapes get their rank.
 
 use crate::ir::types::Scalar;
 use crate::tensor::pipeline::Raster;

@@ -1,6 +1,6 @@
 //! The rules that a configuration must satisfy. [`GemmConfig::check`] applies them in the order of
-//! the words in the configuration's name; each rule returns the sentence that the error shows. Come
-//! here to add a rule or to see why a configuration is refused.
+//! the words in the configuration's name; each rule returns the sentence that the error shows.
+//! `names.rs` calls the rules, each in the row of its word.
 
 use crate::arch::Major;
 use crate::ir::Target;

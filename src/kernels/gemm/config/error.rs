@@ -1,5 +1,5 @@
 //! [`GemmError`]: errors for unsupported GEMM configurations and for problems that a kernel cannot
-//! run. Come here to look up what to change after a failed build or launch.
+//! run. Each message says what to change.
 
 use crate::errors::errors;
 
@@ -160,7 +160,8 @@ errors! {
         Splits { k: u32, splits: u32 },
         /// the pitch of {operand} is {pitch} elements, but its lines have {min}
         Pitch { operand: char, pitch: u64, min: u64 },
-        /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than 2^40
+        /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have
+        /// fewer than 2^40
         TooLarge { operand: char, lines: u64, pitch: u64 },
         /// {what} {operand} is {bytes} bytes, but must be a multiple of {alignment}
         Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
@@ -208,7 +209,8 @@ errors! {
             true => f.write_str("the configuration is `ragged`, but no table of `products` is given"),
             false => f.write_str("a table of `products` is given, but the configuration is not `ragged`"),
         },
-        /// the batch strides of A, C and D must be 0: groups are rows of one matrix (`GemmProblem::grouped`)
+        /// the batch strides of A, C and D must be 0: groups are rows of one matrix
+        /// (`GemmProblem::grouped`)
         GroupStrides,
         /// {m} rows do not divide into {groups} groups with room for equally many rows
         GroupCapacity { m: u32, groups: u32 },

@@ -1,6 +1,6 @@
-//! [`Schedule`], [`Splits`], [`LoadMethod`], [`StoreMethod`] and their siblings: which warps do what,
-//! how blocks share the steps along K, how tiles of A and B are fetched, and how tiles of D are
-//! written. Come here to choose between them.
+//! [`Schedule`], [`Splits`], [`LoadMethod`], [`StoreMethod`] and their siblings: which warps do
+//! what, how blocks share the steps along K, how tiles of A and B are fetched, and how tiles of D
+//! are written. Each variant says when to pick it.
 
 /// Which instructions multiply, and how the warps of a block share the work.
 ///
@@ -48,8 +48,8 @@ impl Schedule {
     }
 }
 
-/// How the GEMMs of one launch relate to each other. Pick the first that fits: `Grouped` and `Ragged`
-/// read sizes from device memory, which costs them the tuner's choice per problem.
+/// How the GEMMs of one launch relate to each other. Pick the first that fits: `Grouped` and
+/// `Ragged` read sizes from device memory, which costs them the tuner's choice per problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchMode {
     /// One GEMM, or a batch of GEMMs with equal sizes and strides.

@@ -1,5 +1,6 @@
 //! [`GemmConfig`]: all decisions made when a GEMM kernel is built, and the sizes that follow from
-//! them (threads, grid, tiles). Come here to see what you can configure.
+//! them (threads, grid, tiles). Start from the preset [`sm90`](GemmConfig::sm90),
+//! [`sm80`](GemmConfig::sm80) or [`simt`](GemmConfig::simt), and change fields.
 
 pub(crate) mod check;
 pub(crate) mod error;

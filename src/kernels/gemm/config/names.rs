@@ -1,5 +1,5 @@
 //! The table of the words in a configuration's name. One row per word says how it is printed,
-//! parsed and checked; come here to add a field to the name.
+//! parsed and checked. A new field of the configuration needs a row.
 
 use std::fmt;
 use std::str::FromStr;

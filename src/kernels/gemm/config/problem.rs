@@ -54,8 +54,8 @@ pub struct GemmProblem {
     /// Columns of A and rows of B.
     pub k: u32,
     /// The batch size, or the number of groups of a [grouped](GemmProblem::grouped) GEMM. For a
-    /// [ragged](crate::kernels::gemm::BatchMode::Ragged) batch, the sizes above are the largest ones and the strides are
-    /// ignored.
+    /// [ragged](crate::kernels::gemm::BatchMode::Ragged) batch, the sizes above are the largest
+    /// ones and the strides are ignored.
     pub batch: u32,
     /// The strides of A.
     pub a: MatrixStrides,

@@ -1,5 +1,6 @@
 //! How a thread block divides its shared memory between pipeline stages and the staging buffers for
-//! D, and how many stages fit. Come here if a configuration has fewer stages than you expect.
+//! D, and how many stages fit. [`with_max_stages`](GemmConfig::with_max_stages) takes as many as
+//! fit.
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};

@@ -1,5 +1,5 @@
 //! Element types: [`InputTypes`] of A and B, the accumulator and output types that follow from
-//! them, and how values convert between registers and memory. Come here to add an element type.
+//! them, and how values convert between registers and memory.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,8 @@
 //! The epilogue: what happens to accumulators between the MMA and the store. This file defines the
 //! interface to the kernels and two epilogues: the configured one (`alpha`, `beta`, bias,
-//! activation) and a caller's closure. Come here to change how `D` is computed from accumulators.
+//! activation) and a caller's closure. An epilogue is an [`EpilogueForm`] on the host, which
+//! declares its parameters and makes the [`EpilogueMap`] that the kernel applies to its
+//! accumulators.
 
 pub(crate) mod direct_store;
 pub(crate) mod fragment;

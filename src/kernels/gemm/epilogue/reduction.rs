@@ -32,7 +32,8 @@ impl GemmConfig {
     /// the buffer of partial results.
     ///
     /// `parts` is how many warps all tiles have along the reduced mode, `matrices` is the batch (1
-    /// for [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM), and `extent` is M, or the columns of D.
+    /// for [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM), and `extent` is M, or the
+    /// columns of D.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -69,8 +70,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// get the result. Terms and results have the type that the epilogue computes in: `f64` for
     /// `f64` operands, else `f32`.
     ///
-    /// For [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM, the results belong to the rows of the whole matrix,
-    /// `[parts, M]`. Rows without a group are not written.
+    /// For [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM, the results belong to the rows
+    /// of the whole matrix, `[parts, M]`. Rows without a group are not written.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -105,9 +106,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     ///
     /// # Errors
     /// Those of [`with_epilogue`](Gemm::with_epilogue). [`GemmError::Field`] for
-    /// [`ragged`](crate::kernels::gemm::BatchMode::Ragged) configurations, and for column reductions of
-    /// [`grouped`](crate::kernels::gemm::BatchMode::Grouped) ones. A launch returns [`GemmError::BufferLength`] if the
-    /// buffer of partial results is too short.
+    /// [`ragged`](crate::kernels::gemm::BatchMode::Ragged) configurations, and for column
+    /// reductions of [`grouped`](crate::kernels::gemm::BatchMode::Grouped) ones. A launch returns
+    /// [`GemmError::BufferLength`] if the buffer of partial results is too short.
     pub fn with_reduction<E: EpilogueParameter>(
         config: GemmConfig,
         reduction: Reduction,

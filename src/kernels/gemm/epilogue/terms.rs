@@ -1,6 +1,6 @@
 //! Epilogue reductions: [`Reduction`] says what is reduced along rows or columns, [`Terms`] is the
-//! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes. Come
-//! here to add a reduction.
+//! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes. A new
+//! reduction is a variant of [`Reduction`] with its start value, `combine` and `result`.
 
 use crate::ir::{Body, Float, Registers, Val, WARP};
 

@@ -1,5 +1,5 @@
-//! The kernel without tensor cores, for every target: `f32` FMAs, in the order of K. Come here for
-//! GEMMs in full `f32` precision.
+//! The kernel without tensor cores, for every target: `f32` FMAs, in the order of K. Tensor cores
+//! would round `f32` inputs to `tf32`, so GEMMs in full `f32` precision run here.
 //!
 //! All threads of a block first prefetch the first tiles of A and B into a ring buffer in shared
 //! memory ([`PaddedTile`]). Then, for each tile along K, each thread loads its rows of A and

@@ -1,5 +1,5 @@
-//! What the kernels without warp roles (`sm80` and `simt`) share: their parameters, and how they are
-//! built. Come here to add a parameter to both; `launch/threads.rs` passes its value.
+//! What the kernels without warp roles (`sm80` and `simt`) share: their parameters, and how they
+//! are built. `launch/threads.rs` passes their values.
 
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};

@@ -1,5 +1,5 @@
-//! The multistage kernel with `mma.sync`, for `sm_80` and newer targets. Come here for GEMMs on
-//! GPUs before Hopper.
+//! The multistage kernel with `mma.sync`, for `sm_80` and newer targets. It serves all GPUs whose
+//! tensor cores have no `wgmma`.
 //!
 //! All threads of a block prefetch tiles of A and B into a ring buffer in shared memory with
 //! `cp.async`. For each tile along K, a warp loads its fragments with `ldmatrix` one step ahead,

@@ -1,5 +1,5 @@
-//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B. Come
-//! here for mixture-of-experts launches.
+//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B, as
+//! in a mixture of experts.
 
 use crate::runtime::Buffer;
 
@@ -90,8 +90,8 @@ impl GemmProblem {
     /// B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
     ///
     /// As a problem, it is a batch whose matrices share A, C and D. It needs a
-    /// [grouped](crate::kernels::gemm::BatchMode::Grouped) configuration. A launch takes the groups' rows from the
-    /// device as [`GroupRows`]; a group may have any number of rows, or none.
+    /// [grouped](crate::kernels::gemm::BatchMode::Grouped) configuration. A launch takes the
+    /// groups' rows from the device as [`GroupRows`]; a group may have any number of rows, or none.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

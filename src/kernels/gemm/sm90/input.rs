@@ -1,7 +1,7 @@
 //! A and B as parameters of the warp-specialised kernel: tensor maps if TMA loads the tiles, or a
 //! pointer with strides if threads do (`LoadMethod::Threads`). For each form, this file declares
-//! the kernel's parameters, makes their values in the body, and holds a launch's arguments. Come
-//! here to add a way to load A or B.
+//! the kernel's parameters, makes their values in the body, and holds a launch's arguments. A new
+//! way to load A or B is a variant of both [`Input`] and [`InputArgs`].
 
 use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};

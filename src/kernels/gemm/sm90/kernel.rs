@@ -1,6 +1,6 @@
 //! The device code's frame, in this order: all threads allocate shared memory and initialise the
-//! barriers, then each warp group enters its role's loop, and clusters synchronise at the end. Come
-//! here to change a block's setup or the assignment of roles.
+//! barriers, then each warp group enters its role's loop, and clusters synchronise at the end. The
+//! loops are in `roles.rs`.
 
 use crate::ir::Body;
 use crate::ir::op::BarrierForm;

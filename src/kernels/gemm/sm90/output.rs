@@ -7,7 +7,8 @@
 //! * a template map, and the maps and sizes of all problems in global memory, for ragged GEMM.
 //!
 //! For each form, this file declares the kernel's parameters, makes the [`StoreDestination`] in the
-//! body, and holds a launch's arguments. Come here to add a way to store D.
+//! body, and holds a launch's arguments. A new way to store D is a variant of both [`OutputForm`]
+//! and [`OutputArgs`].
 
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Global, GlobalMut, TensorMapMut};

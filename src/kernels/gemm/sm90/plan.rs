@@ -1,6 +1,6 @@
 //! [`Plan`]: what the host computes before it builds the warp-specialised kernel: shared-memory
-//! layouts, TMA copies, the tiled MMA, the store, and the tensor maps of each launch. Come here to
-//! change what shared memory holds.
+//! layouts, TMA copies, the tiled MMA, the store, and the tensor maps of each launch. The device
+//! code that uses it is in `kernel.rs` and `roles.rs`.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{ParamList, Parameter};

@@ -1,6 +1,6 @@
 //! Ragged GEMM: problems of different sizes in one launch. Their table lies on the device, and a
-//! first kernel turns it into tensor maps for the GEMM kernel. Come here if GEMMs differ in more
-//! than their row counts; for those, grouped GEMM is enough.
+//! first kernel turns it into tensor maps for the GEMM kernel. If the problems differ only in their
+//! row counts, grouped GEMM (`groups.rs`) is enough.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +25,8 @@ pub(crate) const MAPS: u32 = 3 * MAP;
 /// Threads per block of the kernel that makes the maps. Each thread makes those of one problem.
 const THREADS: u32 = 64;
 
-/// One problem of a [ragged](crate::kernels::gemm::BatchMode::Ragged) batch: its sizes, and where its matrices lie in
-/// the launch's buffers.
+/// One problem of a [ragged](crate::kernels::gemm::BatchMode::Ragged) batch: its sizes, and where
+/// its matrices lie in the launch's buffers.
 ///
 /// A launch takes the [`words`](RaggedProblem::words) of all problems in a buffer,
 /// [`GemmArgs::products`], written by you or by a kernel. The host only knows the largest sizes, as

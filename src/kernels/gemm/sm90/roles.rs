@@ -1,6 +1,8 @@
 //! [`Producer`] and [`Consumer`]: what the warp groups of the `sm_90a` kernel do in a loop. The
 //! producer waits for empty stages and fills them; a consumer waits for full stages, multiplies,
-//! releases them and stores its rows of D. Come here to change a main loop.
+//! releases them and stores its rows of D. Consumers have three loops: `consume` is cooperative,
+//! `consume_ordered` is ping-pong, and `consume_overlapped` stores a tile under the main loop of
+//! the next one.
 
 use crate::ir::{Body, Val};
 use crate::layout::{shape, tiler};

@@ -1,6 +1,6 @@
 //! Split-K and stream-K: several thread blocks share a tile's steps along K. Each writes its
-//! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order and
-//! stores the tile. Come here to change how parts are exchanged and summed.
+//! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order, so
+//! that every launch returns the same bits, and stores the tile.
 
 pub(crate) mod work_tiles;
 
@@ -309,8 +309,9 @@ fn lengths(
     Ok([elements as usize, groups as usize])
 }
 
-/// Your own workspace for launches that split K or are [grouped](crate::kernels::gemm::BatchMode::Grouped): it holds
-/// partial accumulators, or the counter from which thread blocks draw tiles. Allocate it with
+/// Your own workspace for launches that split K or are
+/// [grouped](crate::kernels::gemm::BatchMode::Grouped): it holds partial accumulators, or the
+/// counter from which thread blocks draw tiles. Allocate it with
 /// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) and pass it as
 /// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
 ///

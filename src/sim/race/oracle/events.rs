@@ -1,5 +1,5 @@
-//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs. Come
-//! here to test the detector with a new kind of synchronisation.
+//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs. A new
+//! kind of synchronisation needs an event here, and its effect on the model in `mod.rs`.
 
 use proptest::prelude::*;
 

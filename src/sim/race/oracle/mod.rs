@@ -1,5 +1,4 @@
-//! Compares the detector with a naive model on random programs. Come here if you change how the
-//! detector orders accesses.
+//! Compares the detector with a naive model on random programs (`events.rs`).
 //!
 //! In the model, a thread knows a set of accesses, a synchronisation edge is a union of two sets,
 //! and a new access is compared with all earlier ones.

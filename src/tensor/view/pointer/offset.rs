@@ -1,5 +1,5 @@
 //! [`PointerOffset`]: the integers that you can add to a [`TensorPointer`], on the host or the
-//! device. Come here to see what `pointer + offset` accepts.
+//! device.
 
 use std::ops::{Add, Sub};
 

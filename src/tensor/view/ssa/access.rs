@@ -180,7 +180,8 @@ impl<'b> TensorSsa<'b, bool> {
 macro_rules! powers {
     ($($ty:ty)*) => {$(
         impl<'b> TensorSsa<'b, $ty> {
-            /// Raises each element to the power `exponent`, a tensor or a single value, within the error of
+            /// Raises each element to the power `exponent`, a tensor or a single value, within the
+            /// error of
             #[doc = concat!("[`Val::pow`](Val::<", stringify!($ty), ">::pow): CuTe DSL's `**`.")]
             #[track_caller]
             pub fn pow(&self, exponent: impl SsaOperand<'b, $ty>) -> Self {

@@ -100,7 +100,8 @@ impl Stream {
         self.timeline.still_runs(by, work, || self.is_done())
     }
 
-    /// An event that the other stream comes to before this one goes on: here the work is done at once.
+    /// An event that the other stream comes to before this one goes on: here the work is done at
+    /// once.
     pub(super) fn wait_for_work(
         &self,
         other: &Stream,

@@ -1,6 +1,7 @@
 //! Exports the atomics and locks of loom, and defines a reference count made of them.
 //!
-//! The reference count of loom does not model that a read of the count makes writes of other threads visible.
+//! The reference count of loom does not model that a read of the count makes writes of other
+//! threads visible.
 
 use std::ops::Deref;
 
@@ -16,7 +17,8 @@ use atomic::{
     Ordering::{Relaxed, Release},
 };
 
-/// As [`std::sync::Arc`], with its orders: a look at the count is relaxed, dropping a reference a release.
+/// As [`std::sync::Arc`], with its orders: a look at the count is relaxed, dropping a reference a
+/// release.
 pub(crate) struct Arc<T> {
     value: std::sync::Arc<T>,
     count: std::sync::Arc<AtomicU64>,

@@ -41,8 +41,8 @@ fn model(
 
 /// Work that has a number and is not with the driver yet still runs, whatever the driver answers.
 ///
-/// Code that many streams have used asks for each of them whether its work still runs, and forgets it if not: the thread of
-/// the work may be preempted between its note and the call of the driver.
+/// Code that many streams have used asks for each of them whether its work still runs, and forgets
+/// it if not: the thread of the work may be preempted between its note and the call of the driver.
 #[test]
 fn work_that_is_not_queued_yet_still_runs() {
     model(
@@ -60,8 +60,8 @@ fn work_that_is_not_queued_yet_still_runs() {
     );
 }
 
-/// Memory that a graph has is not given away, also where the graph is launched and dropped in another thread meanwhile: what
-/// is given away has no work left.
+/// Memory that a graph has is not given away, also where the graph is launched and dropped in
+/// another thread meanwhile: what is given away has no work left.
 #[test]
 fn memory_is_given_away_without_work() {
     model(
@@ -118,8 +118,8 @@ fn launches_see_what_a_graph_noted() {
     });
 }
 
-/// Reads of several threads on one stream are all waited for before a write on another one. The threads share the memory
-/// under a lock only where somebody writes.
+/// Reads of several threads on one stream are all waited for before a write on another one. The
+/// threads share the memory under a lock only where somebody writes.
 #[test]
 fn writes_wait_for_the_reads_of_all_threads() {
     model(
@@ -147,7 +147,8 @@ fn only_what_was_queued_before_a_wait_has_ended() {
     );
 }
 
-/// The second owner of a stream goes on with the numbers of the first one: no two works have the same number.
+/// The second owner of a stream goes on with the numbers of the first one: no two works have the
+/// same number.
 #[test]
 fn a_stream_goes_to_another_thread_when_its_owner_ends() {
     loom::model(|| {
