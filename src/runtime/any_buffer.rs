@@ -107,8 +107,8 @@ impl AnyBuffer {
         Ok(bytes.chunks_exact(size).map(|bytes| Const::new(self.scalar, bits(bytes))).collect())
     }
 
-    /// Queues on a stream that every byte of the buffer is set to `byte`, for example to 0xff, which
-    /// makes each floating-point element NaN.
+    /// Queues on a stream that every byte of the buffer is set to `byte`, for example to 0xff,
+    /// which makes each floating-point element NaN.
     ///
     /// # Errors
     /// Those of [`Buffer::fill`].

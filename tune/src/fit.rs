@@ -6,8 +6,7 @@ use super::record::ProblemTimes;
 use tilewright::kernels::gemm::{GemmConfig, GemmModel, Machine, Parameters};
 
 /// Fits the model's parameters to measured times. Call it with a new sweep, to update the constants
-/// with which [`GemmConfig::best`](tilewright::kernels::gemm::GemmConfig::best) chooses. It minimises
-/// the mean over all problems of
+/// with which [`GemmConfig::best`] chooses. It minimises the mean over all problems of
 ///
 /// `sum_i w_i ln(t_i / best) / sum_i w_i + 12 spread + 0.5 offset`, plus `0.001 distance`.
 ///

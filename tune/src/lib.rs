@@ -1,5 +1,5 @@
-//! Measures GPU kernels of [`tilewright`] and chooses among their configurations. Come here to tune
-//! a kernel, to benchmark it, or to compare two candidates properly.
+//! Measures GPU kernels of [`tilewright`] and chooses among their configurations. It tunes a
+//! kernel, benchmarks it, or compares two candidates properly.
 //!
 //! Tune ready kernels, for example softmax:
 //!

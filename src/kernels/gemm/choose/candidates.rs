@@ -204,7 +204,8 @@ impl GemmConfig {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
     ///
-    /// let (wanted, problem) = (GemmConfig::sm90(Scalar::Bf16, [128, 128]), GemmProblem::new(4096, 4096, 4096));
+    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    /// let problem = GemmProblem::new(4096, 4096, 4096);
     /// let all = wanted.candidates(&problem, &Machine::H200);
     /// assert!(all.contains(&wanted.best(&problem, &Machine::H200)?));
     /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
@@ -412,7 +413,8 @@ impl GemmConfig {
     /// use tilewright::ir::{Target, types::Scalar};
     /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
     ///
-    /// let (wanted, problem) = (GemmConfig::simt(Target::SM_80, Scalar::F32), GemmProblem::new(512, 512, 512));
+    /// let wanted = GemmConfig::simt(Target::SM_80, Scalar::F32);
+    /// let problem = GemmProblem::new(512, 512, 512);
     /// let all = wanted.candidates_without_roles(&problem, &Machine::A100);
     /// assert!(!all.is_empty() && all.iter().all(|config| config.target == Target::SM_80));
     /// ```
