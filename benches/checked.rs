@@ -12,7 +12,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::{Device, Grid, LoadOptions};
-use tilewright::tune::{interleave, median};
+use tilewright_tune::{interleave, median};
 
 /// How often each kernel is launched, with checks and without.
 const ROUNDS: usize = 50;

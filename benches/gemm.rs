@@ -21,7 +21,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
-use tilewright::tune::{GemmModel, GemmSpace, Machine, Regime};
+use tilewright_tune::{GemmModel, GemmSpace, Machine, Regime};
 
 /// Returns the configurations for `bf16` on Hopper that can be built.
 fn configs(problem: &GemmProblem) -> Vec<GemmConfig> {

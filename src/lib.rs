@@ -37,16 +37,10 @@
 //! * [`tensor`]: CuTe's tensors, tiled copies and tiled MMAs in a kernel; pipelines and schedulers.
 //! * [`kernels`]: ready kernels, written with the public API only.
 //! * [`runtime`]: devices, buffers, streams and launches, the same on a GPU and on the simulator.
-#![cfg_attr(
-    feature = "tune",
-    doc = "* [`tune`]: measures configurations of kernels, chooses one, and records it."
-)]
-#![cfg_attr(
-    not(feature = "tune"),
-    doc = "* `tune` (feature `tune`): measures configurations of kernels, chooses one, and records it."
-)]
 //! * [`testing`]: evaluates one expression on a device, for tests and short bug reports.
 //! * [`prelude`]: the usual imports.
+//!
+//! The crate `tilewright-tune` measures configurations of kernels, chooses one, and records it.
 //!
 //! # A first kernel
 //!
@@ -106,8 +100,6 @@ pub mod sim;
 mod sorting;
 pub mod tensor;
 pub mod testing;
-#[cfg(feature = "tune")]
-pub mod tune;
 
 /// The examples of the README, as tests.
 #[cfg(all(doctest, feature = "sim"))]

@@ -131,7 +131,9 @@ fn line_of(text: &str, at: usize) -> usize {
 
 #[test]
 fn unsafe_code_is_in_the_cuda_runtime_and_its_exchange_only() {
-    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
+    for (path, text) in
+        [files("src", "rs"), files("tune/src", "rs"), files("cli/src", "rs")].concat()
+    {
         let (path, code) = (short(&path), code(&text));
         if !path.starts_with("src/runtime/cuda/") && !path.starts_with("src/runtime/exchange/") {
             // A declaration is not unsafe code: what the caller promises is about the GPU.
@@ -162,8 +164,11 @@ fn public_types(files: &[(String, String)]) -> Vec<(String, String)> {
 /// One name stands for one thing, whatever the module.
 #[test]
 fn no_two_public_types_share_a_name() {
-    let all: Vec<_> =
-        files("src", "rs").iter().map(|(path, text)| (short(path), code(text))).collect();
+    let all: Vec<_> = [files("src", "rs"), files("tune/src", "rs")]
+        .concat()
+        .iter()
+        .map(|(path, text)| (short(path), code(text)))
+        .collect();
     let found = public_types(&all);
     assert!(found.len() > 300, "only {} types are found", found.len());
     for pair in found.windows(2) {
@@ -360,7 +365,9 @@ fn let_guards(text: &str) -> Vec<usize> {
 #[test]
 fn guards_compile_with_the_oldest_rust() {
     let mut found = Vec::new();
-    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
+    for (path, text) in
+        [files("src", "rs"), files("tune/src", "rs"), files("cli/src", "rs")].concat()
+    {
         found.extend(let_guards(&text).into_iter().map(|line| format!("{}:{line}", short(&path))));
     }
     assert!(found.is_empty(), "`if let` guards: {found:?}");
@@ -431,7 +438,8 @@ fn integer_casts(text: &str) -> Vec<usize> {
 #[test]
 fn counts_need_no_casts() {
     const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90/kernel.rs", "tests/tensor/counts.rs"];
-    let examples = files("examples", "rs").into_iter().map(|(path, text)| (short(&path), text));
+    let examples = [files("examples", "rs"), files("tune/examples", "rs")].concat();
+    let examples = examples.into_iter().map(|(path, text)| (short(&path), text));
     let kernels = KERNELS.map(|path| (path.to_owned(), read(path)));
     for (path, text) in examples.chain(kernels) {
         let found = integer_casts(&text);
@@ -561,7 +569,9 @@ fn every_fault_has_a_test() {
 #[test]
 fn tests_that_cannot_run_are_counted() {
     let mut found = Vec::new();
-    for (path, text) in [files("tests", "rs"), files("cli/tests", "rs")].concat() {
+    for (path, text) in
+        [files("tests", "rs"), files("tune/tests", "rs"), files("cli/tests", "rs")].concat()
+    {
         let (path, code) = (short(&path), code(&text));
         let prints = path != "tests/support/skip.rs" && text.contains("println!(\"skipped");
         let returns = words(&code, "gpu").any(|at| code[at..].starts_with("gpu() else"));

@@ -59,7 +59,9 @@ fn the_package_is_complete() {
     }
     for path in &list {
         assert!(
-            !["tests/", "cli/", "fuzz/", "benches/"].iter().any(|folder| path.starts_with(folder)),
+            !["tests/", "cli/", "tune/", "fuzz/", "benches/"]
+                .iter()
+                .any(|folder| path.starts_with(folder)),
             "{path}"
         );
         if !path.ends_with(".rs") {

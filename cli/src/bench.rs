@@ -23,7 +23,7 @@ use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::InputTypes;
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright::tune::{GemmSpace, Machine, Regime};
+use tilewright_tune::{GemmSpace, Machine, Regime};
 
 use super::Failure;
 use super::gemm::{dtype, scalar};
@@ -69,7 +69,7 @@ enum What {
     /// running one after the other. Needs two GPUs and NCCL.
     Parallel(parallel::Options),
     /// Any other name runs the program `tilewright-bench-NAME`, which measures a kernel of its own
-    /// with `tune::bench`.
+    /// with `tilewright_tune::bench`.
     #[command(external_subcommand)]
     Program(Vec<OsString>),
 }

@@ -14,7 +14,7 @@ use tilewright::kernels::gemm::{
     AnyGemm, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, InputTypes, Machine, Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
-use tilewright::tune::{GemmModel, GemmSpace, Regime};
+use tilewright_tune::{GemmModel, GemmSpace, Regime};
 
 use super::machine::GpuName;
 use super::progress::Meter;

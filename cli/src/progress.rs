@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use tilewright::runtime::{Device, DeviceChoice, RuntimeError};
 use tilewright::sim::{Options as SimOptions, Progress};
-use tilewright::tune::BenchProgress;
+use tilewright_tune::BenchProgress;
 
 /// Shorter work shows nothing.
 const FIRST: Duration = Duration::from_secs(1);

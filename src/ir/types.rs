@@ -127,7 +127,7 @@ impl Scalar {
     }
 
     /// Returns whether this is an 8-bit floating-point type.
-    pub(crate) const fn is_f8(self) -> bool {
+    pub const fn is_f8(self) -> bool {
         matches!(self, Scalar::F8E4M3 | Scalar::F8E5M2)
     }
 
@@ -473,8 +473,14 @@ impl Const {
         }
     }
 
-    /// Returns the value of a constant of any type but `bool`, rounded if it is a large integer.
-    pub(crate) fn as_f64(self) -> Option<f64> {
+    /// Returns the value of a constant, rounded if it is a large integer, or `None` if it is a
+    /// `bool`.
+    ///
+    /// ```
+    /// use tilewright::ir::types::{Const, Scalar};
+    /// assert_eq!(Const::from_f64(Scalar::Bf16, 1.001).as_f64(), Some(1.0));
+    /// ```
+    pub fn as_f64(self) -> Option<f64> {
         self.to_f64().or(self.as_int().map(|integer| integer as f64))
     }
 }

@@ -24,6 +24,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! If the program learns element types while it runs, build the kernel with its function `untyped`
+//! instead of `new`: [`AnyElement`](crate::runtime::AnyElement) has an example.
+//!
 //! | module | computes |
 //! |---|---|
 //! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, also batched and grouped |
@@ -59,5 +62,3 @@ mod split;
 pub mod transpose;
 
 pub use ready::{Built, Launch, Loaded, LoadedWith, ReadyKernel};
-#[cfg(feature = "tune")]
-pub(crate) use split::SplitWorkspace;

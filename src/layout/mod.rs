@@ -188,8 +188,6 @@ pub use composed::{ComposedLayout, CoordFn, Part};
 pub use coord::{Coord, CoordRef, Slot, Underscore, crd2crd, crd2idx, idx2crd, idx2crd_with};
 pub(crate) use divide::Arrange;
 pub use draw::{Drawing, Shading};
-#[cfg(feature = "tune")]
-pub(crate) use draw::{SANS, escaped};
 pub use error::{LayoutError, ModePath, NameError};
 pub use int::{Call, Env, Factor, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};

@@ -5,14 +5,14 @@ use super::buffer::Buffer;
 use super::buffer_ref::{BufferMut, BufferRef};
 use super::device::Device;
 use super::error::RuntimeError;
-#[cfg(feature = "tune")]
 use super::stream::Stream;
 use crate::ir::types::{Const, Scalar};
 
 /// A [`Buffer`] whose element type is a value. Kernels without Rust types, such as
-/// [`AnyGemm`](crate::kernels::gemm::AnyGemm), read and write it through [`BufferRef`] and
-/// [`BufferMut`]. If you know the type when you write the program, use [`Buffer`]: rustc then
-/// checks it, and a launch checks nothing.
+/// [`AnyGemm`](crate::kernels::gemm::AnyGemm) and ready kernels for
+/// [`AnyElement`](super::AnyElement), read and write it through [`BufferRef`] and [`BufferMut`]. If
+/// you know the type when you write the program, use [`Buffer`]: rustc then checks it, and a launch
+/// checks nothing.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -107,25 +107,21 @@ impl AnyBuffer {
         Ok(bytes.chunks_exact(size).map(|bytes| Const::new(self.scalar, bits(bytes))).collect())
     }
 
-    /// Returns the memory as bytes.
-    #[cfg(all(feature = "tune", any(test, feature = "cublas")))]
-    pub(crate) fn bytes_mut(&mut self) -> &mut Buffer<u8> {
-        &mut self.bytes
-    }
-
-    /// Sets all bytes.
-    #[cfg(feature = "tune")]
-    pub(crate) fn fill(&mut self, byte: u8, stream: &Stream) -> Result<(), RuntimeError> {
+    /// Queues on a stream that every byte of the buffer is set to `byte`, for example to 0xff,
+    /// which makes each floating-point element NaN.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::fill`].
+    pub fn fill_bytes(&mut self, byte: u8, stream: &Stream) -> Result<(), RuntimeError> {
         self.bytes.fill(byte, stream)
     }
 
-    /// Copies all elements from a buffer that has the same element type and length.
-    #[cfg(feature = "tune")]
-    pub(crate) fn copy_from(
-        &mut self,
-        other: &AnyBuffer,
-        stream: &Stream,
-    ) -> Result<(), RuntimeError> {
+    /// Queues a copy of another buffer's bytes, which must have the same length in bytes. The types
+    /// may differ.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::copy_from`].
+    pub fn copy_from(&mut self, other: &AnyBuffer, stream: &Stream) -> Result<(), RuntimeError> {
         self.bytes.copy_from(&other.bytes, stream)
     }
 }

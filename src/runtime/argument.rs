@@ -343,7 +343,8 @@ impl Arguments for Declared {
 
 /// An argument for an untyped kernel, which was not built from Rust types (for example one that was
 /// parsed from text), so that the launch has to check the argument's type. You get it with `into()`
-/// from a scalar, a `&Buffer<T>`, a `&mut Buffer<T>`, or a tensor map.
+/// from a scalar, a `&Buffer<T>`, a `&mut Buffer<T>`, a [`BufferRef`], a [`BufferMut`], or a tensor
+/// map.
 #[derive(Debug)]
 pub struct Arg<'h> {
     pub(super) ty: Type,
@@ -385,6 +386,18 @@ impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
 impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
         Arg::buffer((&*buffer).into(), true)
+    }
+}
+
+impl<'h> From<BufferRef<'h>> for Arg<'h> {
+    fn from(buffer: BufferRef<'h>) -> Self {
+        Arg::buffer(buffer, false)
+    }
+}
+
+impl<'h> From<BufferMut<'h>> for Arg<'h> {
+    fn from(buffer: BufferMut<'h>) -> Self {
+        Arg::buffer(buffer.into_ref(), true)
     }
 }
 

@@ -5,7 +5,6 @@
 //! code that checks lengths and fills the argument list is compiled once for all element types.
 
 use super::buffer::{Buffer, Memory};
-#[cfg(feature = "tune")]
 use super::device::Device;
 use super::error::RuntimeError;
 use super::tensor_map::Mapped;
@@ -28,6 +27,54 @@ pub struct BufferRef<'h> {
 /// [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_mut()`.
 #[derive(Debug)]
 pub struct BufferMut<'h>(BufferRef<'h>);
+
+/// The element type of a ready kernel's buffers: an [`Element`], for which a launch takes
+/// `&Buffer<T>` and `&mut Buffer<T>`, or [`AnyElement`], for which it takes [`BufferRef`] and
+/// [`BufferMut`].
+pub trait BufferElement {
+    /// A buffer that a launch reads.
+    type Ref<'a>: Into<BufferRef<'a>>;
+    /// A buffer that a launch writes.
+    type Mut<'a>: Into<BufferMut<'a>>;
+}
+
+impl<T: Element> BufferElement for T {
+    type Ref<'a> = &'a Buffer<T>;
+    type Mut<'a> = &'a mut Buffer<T>;
+}
+
+/// Stands for element types that a program learns while it runs, for example from a file. You build
+/// a ready kernel for such types with its function `untyped`, and its launches take buffers of any
+/// type. If you know the types when you write the program, name them: rustc then checks the
+/// buffers.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::rows::RowProblem;
+/// use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
+/// use tilewright::runtime::{AnyBuffer, Device, RuntimeError};
+///
+/// let (device, elem, problem) = (Device::sim()?, Scalar::F16, RowProblem::new(2, 4));
+/// let config = SoftmaxConfig::new(device.target(), elem, &problem)?;
+/// let softmax = Softmax::untyped(config, elem, elem)?.load(&device)?;
+/// let x = AnyBuffer::from_f64(&device, elem, &[3.0; 8])?;
+/// let mut y = AnyBuffer::zeros(&device, elem, 8)?;
+/// softmax.launch(&problem, (x.as_ref(), y.as_mut()))?;
+/// assert_eq!(y.to_f64()?, [0.25; 8]);
+/// // The launch checks the types.
+/// let mut y = AnyBuffer::zeros(&device, Scalar::F32, 8)?;
+/// assert!(softmax.launch(&problem, (x.as_ref(), y.as_mut())).is_err());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum AnyElement {}
+
+impl BufferElement for AnyElement {
+    type Ref<'a> = BufferRef<'a>;
+    type Mut<'a> = BufferMut<'a>;
+}
 
 impl<'h, T: Element> From<&'h Buffer<T>> for BufferRef<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
@@ -62,9 +109,8 @@ impl<'h> BufferRef<'h> {
         self.scalar
     }
 
-    /// As [`Buffer::device`].
-    #[cfg(feature = "tune")]
-    pub(crate) fn device(self) -> Device {
+    /// Returns the device that holds the memory.
+    pub fn device(self) -> Device {
         self.memory.device()
     }
 

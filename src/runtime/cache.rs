@@ -146,7 +146,7 @@ impl ModuleCache {
     /// [`stats`](Self::stats) or to [`clear`](Self::clear) it.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
-        SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_user("modules")))
+        SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_modules()))
     }
 
     /// Creates a cache that keeps modules in memory only, for programs and tests that must not

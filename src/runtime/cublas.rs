@@ -4,9 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(feature = "tune")]
-use super::any_buffer::AnyBuffer;
 use super::buffer::{Buffer, Memory};
+use super::buffer_ref::{BufferMut, BufferRef};
 use super::cublas_problem::{CublasError, CublasLibrary, Matmul};
 use super::cuda;
 use super::device::{Backend, Device};
@@ -86,36 +85,25 @@ impl Cublas {
         b: &Buffer<B>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        matmul.check_problem(CublasLibrary::Cublas)?;
-        matmul.check(a, b, c)?;
-        self.gemm_of(matmul, stream, [a.memory(), b.memory()], c.memory_mut())
+        self.gemm_any(matmul, stream, a.into(), b.into(), c.into())
     }
 
-    fn gemm_of(
+    /// Queues the GEMM as [`gemm`](Cublas::gemm) does, on buffers whose types are values.
+    ///
+    /// # Errors
+    /// Those of [`gemm`](Cublas::gemm).
+    pub fn gemm_any(
         &self,
         matmul: &Matmul,
         stream: &Stream,
-        [a, b]: [&Memory; 2],
-        c: &mut Memory,
+        a: BufferRef<'_>,
+        b: BufferRef<'_>,
+        c: BufferMut<'_>,
     ) -> Result<(), CublasError> {
+        matmul.check_problem(CublasLibrary::Cublas)?;
+        matmul.check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
-        self.handles.gemm(matmul, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
-    }
-
-    /// As [`gemm`](Cublas::gemm).
-    #[cfg(feature = "tune")]
-    pub(crate) fn gemm_any(
-        &self,
-        matmul: &Matmul,
-        stream: &Stream,
-        a: &AnyBuffer,
-        b: &AnyBuffer,
-        c: &mut AnyBuffer,
-    ) -> Result<(), CublasError> {
-        matmul.check_problem(CublasLibrary::Cublas)?;
-        matmul.check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
-        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
-        self.gemm_of(matmul, stream, inputs, c.bytes_mut().memory_mut())
+        self.handles.gemm(matmul, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu(c.into_ref())?)
     }
 
     /// Returns the first kernels that cuBLASLt's heuristic suggests for the GEMM, best first and at
@@ -146,34 +134,24 @@ impl Cublas {
         b: &Buffer<B>,
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
-        plan.plan.matmul().check(a, b, c)?;
-        self.run_of(plan, stream, [a.memory(), b.memory()], c.memory_mut())
+        self.run_any(plan, stream, a.into(), b.into(), c.into())
     }
 
-    fn run_of(
+    /// Queues the GEMM as [`run`](Cublas::run) does, on buffers whose types are values.
+    ///
+    /// # Errors
+    /// Those of [`gemm`](Cublas::gemm).
+    pub fn run_any(
         &self,
         plan: &CublasLtPlan,
         stream: &Stream,
-        [a, b]: [&Memory; 2],
-        c: &mut Memory,
+        a: BufferRef<'_>,
+        b: BufferRef<'_>,
+        c: BufferMut<'_>,
     ) -> Result<(), CublasError> {
+        plan.plan.matmul().check(a, b, c.as_ref())?;
         let stream = self.stream(stream)?;
-        self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
-    }
-
-    /// As [`run`](Cublas::run).
-    #[cfg(feature = "tune")]
-    pub(crate) fn run_any(
-        &self,
-        plan: &CublasLtPlan,
-        stream: &Stream,
-        a: &AnyBuffer,
-        b: &AnyBuffer,
-        c: &mut AnyBuffer,
-    ) -> Result<(), CublasError> {
-        plan.plan.matmul().check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
-        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
-        self.run_of(plan, stream, inputs, c.bytes_mut().memory_mut())
+        self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu(c.into_ref())?)
     }
 
     fn stream<'s>(&self, stream: &'s Stream) -> Result<&'s Arc<cuda::Stream>, CublasError> {
@@ -207,15 +185,8 @@ impl fmt::Debug for CublasLtPlan {
     }
 }
 
-fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
-    match memory {
-        Memory::Sim(_) => Err(CublasError::Simulator),
-        Memory::Cuda(memory) => Ok(memory),
-    }
-}
-
-fn on_gpu_mut(memory: &mut Memory) -> Result<&mut cuda::Memory, CublasError> {
-    match memory {
+fn on_gpu(buffer: BufferRef<'_>) -> Result<&cuda::Memory, CublasError> {
+    match buffer.memory() {
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }
@@ -242,12 +213,14 @@ mod tests {
         assert_eq!(Cublas::open(&device).unwrap_err(), CublasError::Simulator);
         let bf16 = |len| device.zeros::<crate::ir::bf16>(len).unwrap();
         let (a, b, c) = (bf16(10), bf16(15), device.zeros::<f32>(6).unwrap());
-        assert_eq!(PROBLEM.check(&a, &b, &c), Ok(()));
-        let error = PROBLEM.check(&a, &a, &c).unwrap_err();
+        let check = |a, b, c| PROBLEM.check(BufferRef::from(a), BufferRef::from(b), c);
+        assert_eq!(check(&a, &b, (&c).into()), Ok(()));
+        let error = check(&a, &a, (&c).into()).unwrap_err();
         assert_eq!(error.to_string(), "B needs 15 elements of bf16, not 10 of bf16");
-        let error = PROBLEM.check(&a, &b, &a).unwrap_err();
+        let error = check(&a, &b, (&a).into()).unwrap_err();
         assert_eq!(error.to_string(), "C needs 6 elements of f32, not 10 of bf16");
-        let error = Matmul { sizes: [2, 0, 5], ..PROBLEM }.check(&a, &b, &c).unwrap_err();
+        let empty = Matmul { sizes: [2, 0, 5], ..PROBLEM };
+        let error = empty.check((&a).into(), (&b).into(), (&c).into()).unwrap_err();
         assert_eq!(error, CublasError::Size { sizes: [2, 0, 5] });
     }
 }

@@ -3,12 +3,10 @@
 
 use std::fmt;
 
-use super::buffer::Buffer;
 use super::buffer_ref::BufferRef;
 use super::error::RuntimeError;
 use crate::arch::Major;
 use crate::errors::errors;
-use crate::ir::Element;
 use crate::ir::types::Scalar;
 
 /// The GEMM `C[M,N] = A[M,K] B[K,N]` that [`Cublas`](super::Cublas) should compute. It accumulates
@@ -100,7 +98,10 @@ impl Matmul {
     }
 
     /// Checks that the library takes these sizes and input types.
-    pub(crate) fn check_problem(&self, library: CublasLibrary) -> Result<(), CublasError> {
+    ///
+    /// # Errors
+    /// [`Size`](CublasError::Size) or [`UnsupportedInputs`](CublasError::UnsupportedInputs).
+    pub fn check_problem(&self, library: CublasLibrary) -> Result<(), CublasError> {
         self.check_sizes()?;
         self.check_inputs(library)
     }
@@ -113,17 +114,10 @@ impl Matmul {
     }
 
     /// Checks that the buffers have the types and element counts of A, B and C.
-    pub(crate) fn check<A: Element, B: Element, D: Element>(
-        &self,
-        a: &Buffer<A>,
-        b: &Buffer<B>,
-        c: &Buffer<D>,
-    ) -> Result<(), CublasError> {
-        self.check_refs(a.into(), b.into(), c.into())
-    }
-
-    /// As [`check`](Matmul::check).
-    pub(crate) fn check_refs(
+    ///
+    /// # Errors
+    /// [`Buffer`](CublasError::Buffer) or [`Size`](CublasError::Size).
+    pub fn check(
         &self,
         a: BufferRef<'_>,
         b: BufferRef<'_>,

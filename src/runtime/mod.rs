@@ -69,8 +69,7 @@ mod cache;
 mod cache_archive;
 #[cfg(feature = "cuda-any-version")]
 mod cache_disk;
-#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
-pub(crate) mod cache_folder;
+mod cache_folder;
 mod checked;
 pub mod comm;
 #[cfg(feature = "cublas")]
@@ -105,8 +104,8 @@ mod simulator;
 mod stream;
 mod tensor_map;
 mod timing;
-#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
-pub(crate) mod trust;
+#[cfg(feature = "cuda-any-version")]
+mod trust;
 #[cfg(feature = "cuda-any-version")]
 mod whole_file;
 
@@ -121,9 +120,10 @@ pub use any_buffer::AnyBuffer;
 pub(crate) use argument::Declared;
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
 pub use buffer::{Buffer, BufferPart, BufferPartMut};
-pub use buffer_ref::{BufferMut, BufferRef};
+pub use buffer_ref::{AnyElement, BufferElement, BufferMut, BufferRef};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
+pub use cache_folder::cache_folder;
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasLtPlan};
 #[cfg(feature = "cublas")]
@@ -150,11 +150,11 @@ pub use occupancy::Occupancy;
 pub use pinned::Pinned;
 pub use properties::Properties;
 pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
-pub use stream::{Event, Stream};
+pub use stream::{Event, Hold, Stream};
 pub(crate) use tensor_map::Mapped;
 pub use tensor_map::{TensorMapArg, TensorMapArgMut};
 pub use timing::{LoadTimes, Timing};
-#[cfg(any(feature = "tune", feature = "cuda-any-version"))]
+#[cfg(feature = "cuda-any-version")]
 pub use trust::{Refusal, RefusalReason};
 
 /// Declares the launch side of [`params!`](crate::params).

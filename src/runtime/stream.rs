@@ -180,11 +180,14 @@ impl Stream {
         }
     }
 
-    /// Makes the stream's later work wait until the result is dropped, for a second at most, so
-    /// that whatever you queue meanwhile then runs without waiting for the host. Does nothing on
-    /// the simulator.
-    #[cfg(feature = "tune")]
-    pub(crate) fn hold(&self) -> Result<Hold, RuntimeError> {
+    /// Makes the stream's later work wait until the result is released or dropped, for a second at
+    /// most. Whatever you queue meanwhile then runs without waiting for the host, so that times do
+    /// not depend on how fast the host queues launches. Does nothing on the simulator.
+    ///
+    /// # Errors
+    /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph; the fault of an
+    /// earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
+    pub fn hold(&self) -> Result<Hold, RuntimeError> {
         match &self.backend {
             StreamBackend::Sim(stream) => {
                 stream.check_runs("Stream::hold")?;
@@ -250,19 +253,38 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Keeps a stream's work waiting: see [`Stream::hold`].
-#[cfg(feature = "tune")]
-pub(crate) struct Hold {
+/// Keeps a stream's later work waiting, from [`Stream::hold`]. Use it if you time launches that are
+/// shorter than the host needs to queue them.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::runtime::Device;
+///
+/// let stream = Device::sim()?.stream()?;
+/// let held = stream.hold()?;
+/// let begin = stream.record()?;
+/// // Queue the launches here.
+/// let end = stream.record()?;
+/// assert!(held.release(), "queueing took more than a second");
+/// println!("{:?}", begin.elapsed_until(&end)?);
+/// # }
+/// # Ok::<(), tilewright::runtime::RuntimeError>(())
+/// ```
+pub struct Hold {
     held: Option<cuda::Hold>,
 }
 
-#[cfg(feature = "tune")]
 impl Hold {
     /// Lets the work run. Returns false if the stream has continued by itself, because queueing
-    /// took longer than a second, for example with a full queue. The tuner then discards the
-    /// measurement.
-    pub(crate) fn release(self) -> bool {
+    /// took longer than a second, for example with a full queue: then discard the measurement.
+    pub fn release(self) -> bool {
         self.held.is_none_or(cuda::Hold::release)
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hold")
     }
 }
 

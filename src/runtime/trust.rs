@@ -6,8 +6,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that the module cache or the tuning store does not use, because it is not a
-/// regular file or folder, is too large, or could have been written by another user.
+/// A file or folder that the module cache does not use, because it is not a regular file or folder,
+/// is too large, or could have been written by another user.
 ///
 /// ```
 /// use tilewright::runtime::{Refusal, RefusalReason};

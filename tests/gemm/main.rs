@@ -26,6 +26,5 @@ mod reductions;
 mod space;
 mod splits;
 mod tiles;
-mod tuner;
 mod tuner_devices;
 mod types;

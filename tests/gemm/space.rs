@@ -23,7 +23,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
-use tilewright::tune::{
+use tilewright_tune::{
     Effort, GemmModel, GemmSpace, KernelSource, Regime, Report, Sweep, USUAL_SHAPES, rankings,
 };
 

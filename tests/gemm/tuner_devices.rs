@@ -10,7 +10,7 @@ use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine, MatrixStrides,
 };
 use tilewright::runtime::Device;
-use tilewright::tune::{
+use tilewright_tune::{
     Effort, GemmBench, GemmSpace, KernelSource, Regime, SearchError, TuningStore, tune,
 };
 

@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright::kernels::gemm::Machine;
+use tilewright_tune::Report;
+
 use super::{files, read, root, short};
 
 /// Units of measured figures.
@@ -135,17 +138,13 @@ fn the_readme_is_short() {
 #[test]
 fn the_chart_is_that_of_the_report() {
     let report = read("benches/data/h200-gemm-report.json");
-    {
-        use tilewright::kernels::gemm::Machine;
-        let report: tilewright::tune::Report =
-            serde_json::from_str(&report).expect("it is a report");
-        let drawn = report.chart(&Machine::H200).svg();
-        if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
-            std::fs::write(root().join("docs/images/gemm.svg"), &drawn).expect("it is written");
-        }
-        let same = read("docs/images/gemm.svg") == drawn;
-        assert!(same, "docs/images/gemm.svg is not the chart of the report: TILEWRIGHT_BLESS=1");
+    let parsed: Report = serde_json::from_str(&report).expect("it is a report");
+    let drawn = parsed.chart(&Machine::H200).svg();
+    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
+        std::fs::write(root().join("docs/images/gemm.svg"), &drawn).expect("it is written");
     }
+    let same = read("docs/images/gemm.svg") == drawn;
+    assert!(same, "docs/images/gemm.svg is not the chart of the report: TILEWRIGHT_BLESS=1");
     let date = report.split("\"date\":\"").nth(1).and_then(|rest| rest.split('"').next());
     let note = format!(">{}, NVIDIA H200", date.expect("the report has a date"));
     assert!(read("docs/images/gemm.svg").contains(&note), "the chart is not of {note}");

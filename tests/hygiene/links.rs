@@ -5,8 +5,9 @@ use super::{files, read, root, short};
 use std::path::{Path, PathBuf};
 
 /// The first folders of paths that a document names in backticks.
-const FOLDERS: [&str; 10] =
-    [".ci", "benches", "book", "cli", "docs", "examples", "fuzz", "scripts", "src", "tests"];
+const FOLDERS: [&str; 11] = [
+    ".ci", "benches", "book", "cli", "docs", "examples", "fuzz", "scripts", "src", "tests", "tune",
+];
 
 /// The documents with their texts.
 fn documents() -> Vec<(PathBuf, String)> {

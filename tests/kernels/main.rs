@@ -14,7 +14,6 @@ mod support;
 mod attention;
 mod attention_varlen;
 mod axis;
-mod bench;
 mod checked;
 mod convolution;
 mod decode;

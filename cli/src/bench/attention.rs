@@ -12,7 +12,7 @@ use tilewright::kernels::attention::{
     AttentionConfig, AttentionProblem, AttentionSchedule, SoftmaxOverlap,
 };
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright::tune::{AttentionTunable, Estimate, Provenance, Regime, Tuner};
+use tilewright_tune::{AttentionTunable, Estimate, Provenance, Regime, Tuner};
 
 use super::super::progress::Meter;
 use super::super::{Failure, print};

@@ -10,7 +10,7 @@ use tilewright::kernels::gemm::{
 use tilewright::runtime::{
     Buffer, Cublas, Device, Graph, GraphBuilder, LaunchOptions, Matmul, RuntimeError,
 };
-use tilewright::tune::{Machine, median};
+use tilewright_tune::{Machine, median};
 
 use super::super::progress::Meter;
 use super::super::{Failure, print};

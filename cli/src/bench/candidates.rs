@@ -1,7 +1,7 @@
 //! Defines [`Candidates`]: which configurations a benchmark measures.
 
 use clap::ValueEnum;
-use tilewright::tune::{Effort, Regime, Tunable, Tuner, TuningStore};
+use tilewright_tune::{Effort, Regime, Tunable, Tuner, TuningStore};
 
 use super::super::Failure;
 use super::super::progress::Meter;

@@ -12,7 +12,7 @@ use tilewright::kernels::decode::{DecodeConfig, DecodePlan, DecodeProblem};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::runtime::{Device, DeviceChoice, LaunchOptions, Stream};
-use tilewright::tune::{
+use tilewright_tune::{
     DecodeChoice, DecodeOperands, DecodeTunable, Estimate, Provenance, Regime, Rejection, Tunable,
     Tuner, Workload, interleave,
 };

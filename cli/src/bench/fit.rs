@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use tilewright::tune::{GemmModel, Parameters, ProblemTimes, Sweep, fit, is_held_out, rankings};
+use tilewright_tune::{GemmModel, Parameters, ProblemTimes, Sweep, fit, is_held_out, rankings};
 
 use super::super::{Failure, print, read};
 use super::geometric_mean;

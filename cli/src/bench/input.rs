@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright::arch::Major;
 use tilewright::kernels::gemm::{BatchMode, GemmConfig, GemmProblem};
-use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
+use tilewright_tune::{GemmSpace, Machine, USUAL_SHAPES};
 
 use super::super::gemm::problem_of;
 use super::super::{Failure, read};

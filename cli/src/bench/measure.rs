@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Error as JsonError;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
-use tilewright::tune::{
+use tilewright_tune::{
     Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, KernelSource, Machine,
     Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
@@ -140,7 +140,7 @@ impl<'o> Bench<'o> {
         let tuned = self.tune(&product, problem, regime, effort, &order)?;
         for (config, why) in &tuned.rejected {
             let _ = writeln!(text, "  {config} {why}");
-            self.wrong += usize::from(matches!(why, tilewright::tune::Rejection::Wrong(_)));
+            self.wrong += usize::from(matches!(why, tilewright_tune::Rejection::Wrong(_)));
         }
         if let Some(error) = &tuned.store_error {
             let _ = writeln!(text, "  cannot store the results: {error}");

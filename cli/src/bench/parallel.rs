@@ -15,7 +15,7 @@ use tilewright::kernels::parallel::{
 };
 use tilewright::runtime::comm::{CommOptions, Communicator, ReduceOp};
 use tilewright::runtime::{Buffer, Device, RuntimeError, Stream};
-use tilewright::tune::{Estimate, Provenance, interleave};
+use tilewright_tune::{Estimate, Provenance, interleave};
 
 use super::super::progress::Meter;
 use super::super::{Failure, print};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
-use tilewright::tune::{
+use tilewright_tune::{
     Comparison, Entry, GemmBench, GemmModel, GemmSpace, KernelSource, Machine, PointSeries,
     Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tilewright::kernels::gemm::GemmProblem;
-use tilewright::tune::{GemmModel, GemmSpace, Prediction, Regime};
+use tilewright_tune::{GemmModel, GemmSpace, Prediction, Regime};
 
 use super::super::{Failure, print};
 use super::Gemm;

@@ -13,7 +13,7 @@ use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::transpose::TransposeProblem;
 use tilewright::layout::{Layout, layout};
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright::tune::{
+use tilewright_tune::{
     AxisReduceTunable, BenchConfigs, BenchOptions, BenchProgress, ElementwiseTunable,
     GatherTunable, NormTunable, PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable,
     TopKTunable, TransposeTunable, Tunable, bench_on,

@@ -107,7 +107,7 @@ pub use params::{Field, InSignature, ParamList, ParamSource, ParamValues, Parame
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit};
 pub use report::Reported;
-pub(crate) use role::{Role, with_roles};
+pub use role::{Role, with_roles};
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Accumulator, Arithmetic, Bits, Converted, Fused, IntoIndex, IntoOperand, IntoVal, MemIndex,

@@ -45,9 +45,10 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `build`, in which `Role<i>` stands for `scalars[i]`. A kernel's public functions call it
-/// around the build of the kernel's body.
-pub(crate) fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R {
+/// Runs `build`, in which [`Role<i>`](Role) stands for `scalars[i]`, of which there are at most 8.
+/// Call it around the build of a kernel's body. Scopes nest: an inner one hides all roles of the
+/// outer one.
+pub fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R {
     let mut bound = [Scalar::Bool; ROLES];
     for (role, scalar) in bound.iter_mut().zip(scalars) {
         *role = *scalar;
@@ -56,10 +57,47 @@ pub(crate) fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R 
     build()
 }
 
-/// Element type `I` of the kernel that is being built, bound by [`with_roles`]. A host value of it
-/// holds a literal as `f64`, which becomes a constant of the bound type.
+/// Element type `I` of the kernel that is being built, bound by [`with_roles`]. Write a kernel's
+/// body for roles if it is the same for many element types: rustc then compiles it once, and the
+/// types are values. A host value of it holds a literal, which becomes a constant of the bound
+/// type.
+///
+/// The kernel's signature in Rust has no types that buffers have, so launch it as an
+/// [untyped](crate::ir::Kernel::untyped) one. Outside [`with_roles`], a role reads as `bool`, in
+/// which there is no arithmetic, so that a forgotten scope is a build error.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::builder::{Role, with_roles};
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::{BuildErrors, GlobalMut, Kernel, Target, Untyped};
+/// use tilewright::runtime::{AnyBuffer, Device, Grid};
+///
+/// type X = Role<0>;
+///
+/// fn doubled(elem: Scalar, target: Target) -> Result<Kernel<Untyped>, BuildErrors> {
+///     let kernel = with_roles(&[elem], || {
+///         Kernel::<(GlobalMut<X>,)>::build("doubled", target, |k, (x,)| {
+///             let i = k.thread_idx().x;
+///             let value = x.load(k, i);
+///             x.store(k, i, value + value);
+///         })
+///     })?;
+///     Ok(kernel.untyped())
+/// }
+///
+/// let device = Device::sim()?;
+/// for elem in [Scalar::F16, Scalar::I32] {
+///     let kernel = device.load(&doubled(elem, device.target())?)?;
+///     let mut x = AnyBuffer::from_f64(&device, elem, &[3.0; 32])?;
+///     kernel.launch(Grid::new([1, 1, 1], [32, 1, 1]), vec![x.as_mut().into()])?;
+///     assert_eq!(x.to_f64()?, [6.0; 32]);
+/// }
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Role<const I: usize>(f64);
+pub struct Role<const I: usize>(f64);
 
 impl<const I: usize> sealed::Sealed for Role<I> {}
 

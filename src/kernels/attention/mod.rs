@@ -83,7 +83,7 @@ impl<T: VectorElement<2>> Attention<T> {
 }
 
 /// Builds the kernel for elements of this type.
-#[cfg_attr(not(feature = "tune"), inline)]
+#[inline]
 fn build(
     config: &AttentionConfig,
     elem: Scalar,

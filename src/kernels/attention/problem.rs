@@ -117,8 +117,8 @@ impl AttentionProblem {
         if is_short && group > 0 && super::config::ROWS.is_multiple_of(group) { group } else { 1 }
     }
 
-    /// Returns the rows of the output.
-    pub(crate) fn rows(&self) -> u64 {
+    /// Returns how many rows the output has: one per query and head.
+    pub fn rows(&self) -> u64 {
         u64::from(self.tensor_batch()) * u64::from(self.heads) * u64::from(self.queries)
     }
 
@@ -158,9 +158,10 @@ impl AttentionProblem {
         Self::strides(self.o, [self.heads, self.queries, self.value_dim])
     }
 
-    /// Returns the lengths of Q, K, V and O in elements, from first to last.
+    /// Returns how many elements the buffers of Q, K, V and O need at least: from the first to the
+    /// last one that the kernel reads or writes.
     #[inline]
-    pub(crate) fn lens(&self) -> [u64; 4] {
+    pub fn lens(&self) -> [u64; 4] {
         let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
         let batch = self.tensor_batch();
         [

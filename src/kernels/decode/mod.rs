@@ -85,7 +85,7 @@ impl<T: VectorElement<2>> Decode<T> {
 }
 
 /// Builds the kernel for elements of this type.
-#[cfg_attr(not(feature = "tune"), inline)]
+#[inline]
 fn build(config: &DecodeConfig, elem: Scalar) -> Result<Kernel<Untyped>, DecodeError> {
     Ok(with_roles(&[elem], || Tiles::new(config)?.build())?.untyped())
 }

@@ -126,9 +126,10 @@ impl DecodeProblem {
         Self::strides(self.o, [self.queries, self.heads, self.head_dim])
     }
 
-    /// Returns the lengths of Q, K, V and O in elements, from first to last.
+    /// Returns how many elements the buffers of Q, K, V and O need at least: from the first to the
+    /// last one that the kernel reads or writes.
     #[inline]
-    pub(crate) fn lens(&self) -> [u64; 4] {
+    pub fn lens(&self) -> [u64; 4] {
         let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } = *self;
         let (rows, cache) = ([queries, heads, batch], [page, key_heads, pages]);
         [
@@ -144,13 +145,13 @@ impl DecodeProblem {
         self.batch == 0 || self.heads == 0
     }
 
-    /// Returns the rows of the output.
-    pub(crate) fn rows(&self) -> u64 {
+    /// Returns how many rows the output has: one per query and head.
+    pub fn rows(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
     /// Returns how many query heads share a key head.
-    pub(crate) fn group(&self) -> u32 {
+    pub fn group(&self) -> u32 {
         self.heads.checked_div(self.key_heads).unwrap_or(0)
     }
 

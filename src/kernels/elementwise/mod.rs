@@ -10,12 +10,13 @@ use std::marker::PhantomData;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, Global, GlobalMut, Kernel, Target, Untyped, Val};
 use crate::layout::{ComposedLayout, Layout};
-use crate::runtime::{Buffer, Function, LoadOptions};
+use crate::runtime::{AnyElement, BufferElement, Function, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::RowError;
-pub(crate) use plan::{Named, Plan};
+pub use plan::ElementwiseTypes;
+use plan::{Named, Plan};
 
 /// What decides the generated code of an [`Elementwise`] kernel, besides its closure.
 /// [`new`](ElementwiseConfig::new) chooses it for a number of inputs; set fields yourself if you
@@ -162,21 +163,40 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     }
 
     fn named(name: &str) -> Named<'_> {
-        Named { name, input: T::SCALAR, output: D::SCALAR }
-    }
-
-    fn of((kernel, plan): (Kernel<Untyped>, Plan<N>)) -> Built<Self> {
-        Built::new(Elementwise { plan, types: PhantomData }, kernel.with_signature())
+        Named { name, types: ElementwiseTypes { input: T::SCALAR, output: D::SCALAR } }
     }
 }
 
-impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ReadyKernel
-    for Elementwise<T, D, N>
-{
+impl<const N: usize> Elementwise<AnyElement, AnyElement, N> {
+    /// Builds a kernel for element types that are values, otherwise as
+    /// [`with_layouts`](Elementwise::with_layouts) does: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`with_layouts`](Elementwise::with_layouts).
+    pub fn untyped(
+        config: ElementwiseConfig,
+        name: &str,
+        types: ElementwiseTypes,
+        output: &Layout,
+        inputs: [ComposedLayout; N],
+        f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
+    ) -> Result<Built<Self>, RowError> {
+        let named = Named { name, types };
+        Ok(Self::of(Plan::with_layouts(config, named, output, &inputs, &f)?))
+    }
+}
+
+impl<T: BufferElement, D: BufferElement, const N: usize> Elementwise<T, D, N> {
+    fn of((kernel, plan): (Kernel<Untyped>, Plan<N>)) -> Built<Self> {
+        Built::new(Elementwise { plan, types: PhantomData }, kernel)
+    }
+}
+
+impl<T: BufferElement, D: BufferElement, const N: usize> ReadyKernel for Elementwise<T, D, N> {
     type Config = ElementwiseConfig;
-    type Params = Params<T, D, N>;
+    type Params = Untyped;
     type Problem = ();
-    type Args<'a> = ([&'a Buffer<T>; N], &'a mut Buffer<D>);
+    type Args<'a> = ([T::Ref<'a>; N], D::Mut<'a>);
     type Shared = ();
     type Error = RowError;
 

@@ -11,7 +11,7 @@ use super::source::{Source, offsets_to_coordinates};
 use super::{ElementwiseConfig, Params};
 
 /// The function of the elements at one coordinate.
-pub(crate) trait Compute<const N: usize>:
+pub(super) trait Compute<const N: usize>:
     for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
 {
 }
@@ -21,9 +21,8 @@ impl<F, const N: usize> Compute<N> for F where
 }
 
 /// What the launches of an elementwise kernel need.
-#[cfg_attr(not(feature = "tune"), allow(unreachable_pub, reason = "only a tunable shows it"))]
 #[derive(Clone, Debug)]
-pub struct Plan<const N: usize> {
+pub(super) struct Plan<const N: usize> {
     pub(super) config: ElementwiseConfig,
     tile: RowTile,
     /// Element counts of the inputs and of the output, if layouts determine them.
@@ -32,10 +31,18 @@ pub struct Plan<const N: usize> {
 
 /// The name and the element types of a kernel.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'n> {
-    pub(crate) name: &'n str,
-    pub(crate) input: Scalar,
-    pub(crate) output: Scalar,
+pub(super) struct Named<'n> {
+    pub(super) name: &'n str,
+    pub(super) types: ElementwiseTypes,
+}
+
+/// The element types of an [untyped](super::Elementwise::untyped) elementwise kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ElementwiseTypes {
+    /// The type of all inputs: `f32`, `f16` or `bf16`.
+    pub input: Scalar,
+    /// The type of the output, which may also be an `f8`.
+    pub output: Scalar,
 }
 
 impl<const N: usize> Plan<N> {
@@ -52,7 +59,7 @@ impl<const N: usize> Plan<N> {
 
     /// Builds a kernel with these layouts.
     #[inline]
-    pub(crate) fn with_layouts(
+    pub(super) fn with_layouts(
         config: ElementwiseConfig,
         named: Named<'_>,
         output: &Layout,
@@ -62,7 +69,7 @@ impl<const N: usize> Plan<N> {
         let (coordinates, len) = offsets_to_coordinates(output)?;
         let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        let vector = config.tile(RowAccess::Aligned).vector(named.input).into();
+        let vector = config.tile(RowAccess::Aligned).vector(named.types.input).into();
         let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
         let has_runs = sources.iter().all(|source| source.has_runs(vector));
         let tile = config.tile(match len % vector.unsigned_abs() {
@@ -82,7 +89,7 @@ impl<const N: usize> Plan<N> {
         sources: Option<(&[Source], u64)>,
         f: &dyn Compute<N>,
     ) -> Result<(Kernel<Untyped>, Self), RowError> {
-        let Named { name, input, output } = named;
+        let Named { name, types: ElementwiseTypes { input, output } } = named;
         RowConfig { target: self.config.target, tile: self.tile }.check()?;
         RowConfig::check_element("an input", input, false)?;
         RowConfig::check_element("the output", output, true)?;
@@ -128,7 +135,7 @@ impl<const N: usize> Plan<N> {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    pub(super) fn bind<'h>(
         &self,
         x: [BufferRef<'h>; N],
         y: BufferMut<'h>,

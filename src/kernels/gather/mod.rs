@@ -9,7 +9,9 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range,
 };
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, Buffer, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::RowAccess;
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -122,15 +124,15 @@ pub struct RowGather<T> {
 }
 
 /// The matrices and the list of a [`RowGather`] launch.
-pub struct RowGatherArgs<'a, T> {
+pub struct RowGatherArgs<'a, T: BufferElement> {
     /// Row indices, as many as the problem has rows.
     pub index: &'a Buffer<i32>,
     /// How many rows the indexed side has. An index outside `0..limit` is skipped.
     pub limit: u32,
     /// The input.
-    pub x: &'a Buffer<T>,
+    pub x: T::Ref<'a>,
     /// The output.
-    pub y: &'a mut Buffer<T>,
+    pub y: T::Mut<'a>,
 }
 
 impl<T: Converted> RowGather<T> {
@@ -141,14 +143,25 @@ impl<T: Converted> RowGather<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Built<Self>, RowError> {
-        let kernel = config.build(T::SCALAR)?.with_signature();
+        let kernel = config.build(T::SCALAR)?;
         Ok(Built::new(RowGather { config, elem: PhantomData }, kernel))
     }
 }
 
-impl<T: Converted> ReadyKernel for RowGather<T> {
+impl RowGather<AnyElement> {
+    /// Builds the kernel for an element type that is a value: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](RowGather::new).
+    #[inline]
+    pub fn untyped(config: RowGatherConfig, elem: Scalar) -> Result<Built<Self>, RowError> {
+        Ok(Built::new(RowGather { config, elem: PhantomData }, config.build(elem)?))
+    }
+}
+
+impl<T: BufferElement> ReadyKernel for RowGather<T> {
     type Config = RowGatherConfig;
-    type Params = Params<T>;
+    type Params = Untyped;
     type Problem = RowProblem;
     type Args<'a> = RowGatherArgs<'a, T>;
     type Shared = ();
@@ -178,15 +191,15 @@ impl<T: Converted> ReadyKernel for RowGather<T> {
 }
 
 /// The list of a launch, and how many rows the indexed side has.
-pub(crate) struct ListedRows<'h> {
-    pub(crate) index: &'h Buffer<i32>,
-    pub(crate) limit: u32,
+struct ListedRows<'h> {
+    index: &'h Buffer<i32>,
+    limit: u32,
 }
 
 impl RowGatherConfig {
     /// Builds the kernel for elements of this type.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check_copy()?;
         RowConfig::check_element("the input", elem, true)?;
         Ok(with_elements(elem, elem, || build(self))?)
@@ -195,7 +208,7 @@ impl RowGatherConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &RowProblem,
         ListedRows { index, limit }: ListedRows<'h>,

@@ -312,7 +312,7 @@ impl AnyGemm {
 
     /// Builds the kernel of a configuration, for buffers of these types. Refuses the configuration
     /// if its types differ.
-    #[cfg_attr(not(feature = "tune"), inline)]
+    #[inline]
     fn build(
         config: GemmConfig,
         buffers: [Scalar; 4],

@@ -10,7 +10,9 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, Val,
 };
-use crate::runtime::{ArgList, BufferMut, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -158,7 +160,22 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     }
 }
 
-impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKernel for Norm<T, D> {
+impl Norm<AnyElement> {
+    /// Builds the kernel for element types that are values: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](Norm::new).
+    #[inline]
+    pub fn untyped(
+        config: NormConfig,
+        input: Scalar,
+        output: Scalar,
+    ) -> Result<Built<Self>, RowError> {
+        Ok(Built::new(Norm { config, types: PhantomData }, config.build(input, output)?))
+    }
+}
+
+impl<T: BufferElement, D: BufferElement> ReadyKernel for Norm<T, D> {
     type Config = NormConfig;
     /// With a residual there is one parameter more.
     type Params = Untyped;
@@ -194,20 +211,20 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKern
 }
 
 /// As [`NormArgs`], without the Rust types of the elements.
-pub(crate) struct BoundArgs<'h> {
-    pub(crate) x: BufferRef<'h>,
-    pub(crate) y: BufferMut<'h>,
-    pub(crate) residual: Option<BufferMut<'h>>,
-    pub(crate) weight: Option<BufferRef<'h>>,
-    pub(crate) bias: Option<BufferRef<'h>>,
-    pub(crate) epsilon: f32,
-    pub(crate) scale: f32,
+struct BoundArgs<'h> {
+    x: BufferRef<'h>,
+    y: BufferMut<'h>,
+    residual: Option<BufferMut<'h>>,
+    weight: Option<BufferRef<'h>>,
+    bias: Option<BufferRef<'h>>,
+    epsilon: f32,
+    scale: f32,
 }
 
 impl NormConfig {
     /// Builds the kernel for elements of these types.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         RowConfig::check_element("the input", input, false)?;
         RowConfig::check_element("the output", output, true)?;
@@ -217,7 +234,7 @@ impl NormConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &RowProblem,
         args: BoundArgs<'h>,

@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::{RowAccess, strided};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -116,11 +118,22 @@ impl<T: Converted> Permute<T> {
     }
 }
 
-impl<T: Converted> ReadyKernel for Permute<T> {
+impl Permute<AnyElement> {
+    /// Builds the kernel for an element type that is a value: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](Permute::new).
+    #[inline]
+    pub fn untyped(config: PermuteConfig, elem: Scalar) -> Result<Built<Self>, RowError> {
+        Ok(Built::new(Permute { config, elem: PhantomData }, config.build(elem)?))
+    }
+}
+
+impl<T: BufferElement> ReadyKernel for Permute<T> {
     type Config = PermuteConfig;
     type Params = Untyped;
     type Problem = PermuteProblem;
-    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<T>);
+    type Args<'a> = (T::Ref<'a>, T::Mut<'a>);
     type Shared = ();
     type Error = RowError;
 
@@ -149,8 +162,8 @@ impl<T: Converted> ReadyKernel for Permute<T> {
 
 impl PermuteConfig {
     /// Builds the kernel for elements of this type.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
         RowConfig::check_element("the input", elem, true)?;
         match self {
             PermuteConfig::Transpose(config) => Ok(transpose::build(config, elem)?.untyped()),
@@ -167,7 +180,7 @@ impl PermuteConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &PermuteProblem,
         x: BufferRef<'h>,

@@ -186,10 +186,10 @@ impl PermuteProblem {
         }
     }
 
-    /// Returns the spans of input and output (elements from the first to the last), or `None` if
-    /// one reaches 2^40.
+    /// Returns how many elements the buffers of input and output need: from the first to the last
+    /// one that the kernel reads or writes. `None` if it is 2^40 or more.
     #[inline]
-    pub(crate) fn lens(&self) -> Option<[u64; 2]> {
+    pub fn lens(&self) -> Option<[u64; 2]> {
         if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {
             return Some([0, 0]);
         }

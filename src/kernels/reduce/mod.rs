@@ -12,7 +12,9 @@ use std::marker::PhantomData;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val, range};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -112,8 +114,8 @@ impl RowReduceOp {
         }
     }
 
-    /// Returns the type of the results.
-    pub(crate) fn output(self) -> Scalar {
+    /// Returns the type of the results: `i32` for [`ArgMax`](RowReduceOp::ArgMax), otherwise `f32`.
+    pub fn output(self) -> Scalar {
         if self == RowReduceOp::ArgMax { Scalar::I32 } else { Scalar::F32 }
     }
 
@@ -288,16 +290,29 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Built<Self>, RowError> {
-        let kernel = config.build(T::SCALAR, Y::SCALAR)?.with_signature();
+        let kernel = config.build(T::SCALAR, Y::SCALAR)?;
         Ok(Built::new(RowReduce { config, types: PhantomData }, kernel))
     }
 }
 
-impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
+impl RowReduce<AnyElement, AnyElement> {
+    /// Builds the kernel for an input type that is a value: see [`AnyElement`]. The results have
+    /// the type [`RowReduceOp::output`].
+    ///
+    /// # Errors
+    /// Those of [`new`](RowReduce::new).
+    #[inline]
+    pub fn untyped(config: RowReduceConfig, input: Scalar) -> Result<Built<Self>, RowError> {
+        let kernel = config.build(input, config.op.output())?;
+        Ok(Built::new(RowReduce { config, types: PhantomData }, kernel))
+    }
+}
+
+impl<T: BufferElement, Y: BufferElement> ReadyKernel for RowReduce<T, Y> {
     type Config = RowReduceConfig;
-    type Params = Params<T, Y>;
+    type Params = Untyped;
     type Problem = RowProblem;
-    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<Y>);
+    type Args<'a> = (T::Ref<'a>, Y::Mut<'a>);
     type Shared = ();
     type Error = RowError;
 
@@ -325,8 +340,8 @@ impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
 
 impl RowReduceConfig {
     /// Builds the kernel for elements of these types.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         self.op.check_elements(input, output)?;
         Ok(with_elements(input, output, || build(self))?)
@@ -335,7 +350,7 @@ impl RowReduceConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &RowProblem,
         x: BufferRef<'h>,

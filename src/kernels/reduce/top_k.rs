@@ -8,7 +8,9 @@ use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, WARP, range};
-use crate::runtime::{ArgList, Buffer, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, Buffer, BufferElement, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::{RowPointer, RowTile, tree};
 
 use super::super::ready::{Built, Launch, ReadyKernel};
@@ -155,9 +157,9 @@ pub struct TopK<T> {
 }
 
 /// The buffers of a [`TopK`] launch.
-pub struct TopKArgs<'a, T> {
+pub struct TopKArgs<'a, T: BufferElement> {
     /// The input.
-    pub x: &'a Buffer<T>,
+    pub x: T::Ref<'a>,
     /// The largest elements of each row, `count` per row.
     pub values: &'a mut Buffer<f32>,
     /// Their columns, `count` per row.
@@ -175,14 +177,25 @@ impl<T: Converted> TopK<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: TopKConfig) -> Result<Built<Self>, RowError> {
-        let kernel = config.build(T::SCALAR)?.with_signature();
+        let kernel = config.build(T::SCALAR)?;
         Ok(Built::new(TopK { config, elem: PhantomData }, kernel))
     }
 }
 
-impl<T: Converted> ReadyKernel for TopK<T> {
+impl TopK<AnyElement> {
+    /// Builds the kernel for an input type that is a value: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](TopK::new).
+    #[inline]
+    pub fn untyped(config: TopKConfig, input: Scalar) -> Result<Built<Self>, RowError> {
+        Ok(Built::new(TopK { config, elem: PhantomData }, config.build(input)?))
+    }
+}
+
+impl<T: BufferElement> ReadyKernel for TopK<T> {
     type Config = TopKConfig;
-    type Params = Params<T>;
+    type Params = Untyped;
     type Problem = RowProblem;
     type Args<'a> = TopKArgs<'a, T>;
     type Shared = ();
@@ -212,8 +225,8 @@ impl<T: Converted> ReadyKernel for TopK<T> {
 
 impl TopKConfig {
     /// Builds the kernel for elements of this type.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, input: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, input: Scalar) -> Result<Kernel<Untyped>, RowError> {
         RowConfig::check_element("the input", input, false)?;
         self.check(input)?;
         Ok(with_elements(input, input, || match self.short {
@@ -225,7 +238,7 @@ impl TopKConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &RowProblem,
         x: BufferRef<'h>,

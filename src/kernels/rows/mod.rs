@@ -12,7 +12,7 @@ pub(in crate::kernels) use problem::{check_aligned, check_len, check_matrix};
 
 use crate::ir::builder::{Role, with_roles};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Kernel, Val};
+use crate::ir::{Body, BuildErrors, Kernel, Untyped, Val};
 use crate::runtime::Grid;
 use crate::tensor::rows::RowTile;
 
@@ -21,13 +21,13 @@ use crate::tensor::rows::RowTile;
 pub(in crate::kernels) type Input = Role<0>;
 pub(in crate::kernels) type Output = Role<1>;
 
-/// Builds a kernel for input and output of these types. `P` is its signature with their Rust types.
-pub(in crate::kernels) fn with_elements<P, Q>(
+/// Builds a kernel for input and output of these types.
+pub(in crate::kernels) fn with_elements<P>(
     input: Scalar,
     output: Scalar,
-    build: impl FnOnce() -> Result<Kernel<Q>, BuildErrors>,
-) -> Result<Kernel<P>, BuildErrors> {
-    Ok(with_roles(&[input, output], build)?.with_signature())
+    build: impl FnOnce() -> Result<Kernel<P>, BuildErrors>,
+) -> Result<Kernel<Untyped>, BuildErrors> {
+    Ok(with_roles(&[input, output], build)?.untyped())
 }
 
 /// Returns the index of the thread's row, and how many columns it has: 0 for a row beyond the last.

@@ -7,7 +7,9 @@ use std::marker::PhantomData;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, Val};
-use crate::runtime::{ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions};
+use crate::runtime::{
+    AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+};
 use crate::tensor::rows::chained;
 
 use super::ready::{Built, Launch, ReadyKernel};
@@ -95,16 +97,31 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     /// type.
     #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Built<Self>, RowError> {
-        let kernel = config.build(T::SCALAR, D::SCALAR)?.with_signature();
+        let kernel = config.build(T::SCALAR, D::SCALAR)?;
         Ok(Built::new(Softmax { config, types: PhantomData }, kernel))
     }
 }
 
-impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for Softmax<T, D> {
+impl Softmax<AnyElement> {
+    /// Builds the kernel for element types that are values: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](Softmax::new).
+    #[inline]
+    pub fn untyped(
+        config: SoftmaxConfig,
+        input: Scalar,
+        output: Scalar,
+    ) -> Result<Built<Self>, RowError> {
+        Ok(Built::new(Softmax { config, types: PhantomData }, config.build(input, output)?))
+    }
+}
+
+impl<T: BufferElement, D: BufferElement> ReadyKernel for Softmax<T, D> {
     type Config = SoftmaxConfig;
-    type Params = Params<T, D>;
+    type Params = Untyped;
     type Problem = RowProblem;
-    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<D>);
+    type Args<'a> = (T::Ref<'a>, D::Mut<'a>);
     type Shared = ();
     type Error = RowError;
 
@@ -131,8 +148,8 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for So
 
 impl SoftmaxConfig {
     /// Builds the kernel for elements of these types.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         RowConfig::check_element("the input", input, false)?;
         RowConfig::check_element("the output", output, false)?;
@@ -142,7 +159,7 @@ impl SoftmaxConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there is nothing
     /// to do.
     #[inline]
-    pub(crate) fn bind<'h>(
+    fn bind<'h>(
         &self,
         problem: &RowProblem,
         x: BufferRef<'h>,

@@ -47,7 +47,7 @@ impl TransposeConfig {
     /// Checks a launch, and returns its grid and appends its arguments; `None` if there are no
     /// elements.
     #[inline]
-    pub(crate) fn bind<'h>(
+    pub(in crate::kernels) fn bind<'h>(
         &self,
         problem: &TransposeProblem,
         x: BufferRef<'h>,

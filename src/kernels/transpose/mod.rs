@@ -13,7 +13,7 @@ use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use crate::layout::LayoutError;
-use crate::runtime::{Buffer, Declared, Function, LoadOptions};
+use crate::runtime::{AnyElement, BufferElement, Declared, Function, LoadOptions};
 use crate::tensor::pipeline::{Raster, TileScheduler};
 use crate::tensor::rows::{MatrixRows, RowAccess, RowTile};
 use crate::tensor::view::SharedTensor;
@@ -306,11 +306,23 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-impl<T: Element> ReadyKernel for Transpose<T> {
+impl Transpose<AnyElement> {
+    /// Builds the kernel for an element type that is a value: see [`AnyElement`].
+    ///
+    /// # Errors
+    /// Those of [`new`](Transpose::new).
+    #[inline]
+    pub fn untyped(config: TransposeConfig, elem: Scalar) -> Result<Built<Self>, RowError> {
+        let kernel = build(&config, elem)?.untyped();
+        Ok(Built::new(Transpose { config, elem: PhantomData }, kernel))
+    }
+}
+
+impl<T: BufferElement> ReadyKernel for Transpose<T> {
     type Config = TransposeConfig;
     type Params = Untyped;
     type Problem = TransposeProblem;
-    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<T>);
+    type Args<'a> = (T::Ref<'a>, T::Mut<'a>);
     type Shared = ();
     type Error = RowError;
 
@@ -338,8 +350,11 @@ impl<T: Element> ReadyKernel for Transpose<T> {
 }
 
 /// Builds the kernel for elements of a type.
-#[cfg_attr(not(feature = "tune"), inline)]
-pub(crate) fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
+#[inline]
+pub(in crate::kernels) fn build(
+    config: &TransposeConfig,
+    elem: Scalar,
+) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);
         return Err(RowError::Element { operand, found, expected: "a numeric type" });

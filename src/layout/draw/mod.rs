@@ -17,8 +17,6 @@ mod text;
 mod thread_value;
 
 pub use palette::Shading;
-#[cfg(feature = "tune")]
-pub(crate) use svg::{SANS, escaped};
 
 use std::fmt;
 

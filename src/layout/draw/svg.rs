@@ -6,11 +6,11 @@ use std::fmt::Write;
 use super::palette::{Colour, PAPER};
 use super::picture::{Item, Picture, Rect, Style, lettering};
 
-pub(crate) const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const MONO: &str = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace";
 
 /// Escapes the characters that mean something in XML, and drops those that XML forbids.
-pub(crate) fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -47,7 +47,6 @@ library_functions! {
         = sys::cuStreamIsCapturing;
     fn cuThreadExchangeStreamCaptureMode(mode: *mut sys::CUstreamCaptureMode)
         = sys::cuThreadExchangeStreamCaptureMode;
-    #[cfg(feature = "tune")]
     fn cuLaunchHostFunc(stream: sys::CUstream, function: sys::CUhostFn, data: *mut c_void)
         = sys::cuLaunchHostFunc;
     fn cuStreamBeginCapture_v2(stream: sys::CUstream, mode: sys::CUstreamCaptureMode)

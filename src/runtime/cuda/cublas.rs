@@ -236,7 +236,7 @@ impl Handles {
         matmul: &Matmul,
         stream: &Arc<Stream>,
         [a, b]: [&Memory; 2],
-        c: &mut Memory,
+        c: &Memory,
     ) -> Result<(), CublasError> {
         let libraries = Libraries::get()?;
         let [m, n, k] = matmul.sizes.map(|size| size as c_int);
@@ -358,7 +358,7 @@ impl Handles {
         plan: &Plan,
         stream: &Arc<Stream>,
         [a, b]: [&Memory; 2],
-        c: &mut Memory,
+        c: &Memory,
     ) -> Result<(), CublasError> {
         let libraries = Libraries::get()?;
         let (alpha, beta) = (one(&plan.matmul), 0u64);

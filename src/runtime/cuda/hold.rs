@@ -1,5 +1,5 @@
-//! Blocks a stream until the host has queued work that belongs together. The tuner does this, so
-//! that it does not measure how fast the host queues launches.
+//! Blocks a stream until the host has queued work that belongs together, so that a measurement does
+//! not include how fast the host queues launches.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -31,7 +31,6 @@ mod cudarc_element;
 mod event;
 mod foreign;
 mod function;
-#[cfg(feature = "tune")]
 mod hold;
 mod jit;
 mod kernel_name;
@@ -73,7 +72,6 @@ pub use cudarc_element::CudarcElement;
 pub(super) use event::Event;
 pub(super) use foreign::context_of;
 pub(super) use function::{Function, Launch, LaunchArg};
-#[cfg(feature = "tune")]
 pub(super) use hold::Hold;
 pub(super) use lent::{Access, Lent};
 pub(super) use memory::Memory;

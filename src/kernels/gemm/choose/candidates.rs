@@ -88,7 +88,7 @@ impl GemmConfig {
     }
 
     /// Returns the [`defaults`](GemmConfig::defaults) with their predictions, cached per question.
-    #[cfg_attr(not(feature = "tune"), inline)]
+    #[inline]
     fn plan(&self, problem: &GemmProblem, machine: &Machine) -> Arc<Plans> {
         let key =
             (self.wanted(GemmConfig::base(self.target, self.a, [0; 3])), *problem, machine.bits());
@@ -119,10 +119,14 @@ impl GemmConfig {
         let mut all = self.candidates(problem, machine);
         if all.first().is_some_and(|config| config.load != LoadMethod::Tensor) {
             // For small problems, skipping the repacking is faster.
-            all.extend(self.of_threads(problem, machine));
+            all.extend(self.candidates_without_roles(problem, machine));
         }
         let found = first(&all);
-        if found.is_empty() { first(&self.of_threads(problem, machine)) } else { found }
+        if found.is_empty() {
+            first(&self.candidates_without_roles(problem, machine))
+        } else {
+            found
+        }
     }
 
     /// Returns why [`best`](GemmConfig::best) chooses its configuration. Print it if a GEMM is
@@ -192,8 +196,22 @@ impl GemmConfig {
     /// every multiple of 8 columns, both schedules, swapped and unswapped operands, tiles one and
     /// two swizzle rows deep, and clusters of up to four blocks if there are enough tiles. Not
     /// every one has a kernel: see [`check`](GemmConfig::check).
+    ///
+    /// Use it to search for the fastest configuration yourself; a
+    /// [`GemmModel`](crate::kernels::gemm::GemmModel) ranks the result.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
+    ///
+    /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    /// let problem = GemmProblem::new(4096, 4096, 4096);
+    /// let all = wanted.candidates(&problem, &Machine::H200);
+    /// assert!(all.contains(&wanted.best(&problem, &Machine::H200)?));
+    /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+    /// ```
     #[inline]
-    pub(crate) fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
+    pub fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || matches!(self.a, Scalar::F32 | Scalar::F64) {
             return Vec::new();
         }
@@ -387,9 +405,25 @@ impl GemmConfig {
         ]
     }
 
-    /// Returns the configurations of the kernels without warp roles.
+    /// Returns the configurations of the `mma.sync` and SIMT kernels worth comparing for a problem,
+    /// with the target, types, contiguous modes and epilogue of `self`. Each has a kernel for the
+    /// problem.
+    ///
+    /// ```
+    /// use tilewright::ir::{Target, types::Scalar};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
+    ///
+    /// let wanted = GemmConfig::simt(Target::SM_80, Scalar::F32);
+    /// let problem = GemmProblem::new(512, 512, 512);
+    /// let all = wanted.candidates_without_roles(&problem, &Machine::A100);
+    /// assert!(!all.is_empty() && all.iter().all(|config| config.target == Target::SM_80));
+    /// ```
     #[inline]
-    pub(crate) fn of_threads(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
+    pub fn candidates_without_roles(
+        &self,
+        problem: &GemmProblem,
+        machine: &Machine,
+    ) -> Vec<GemmConfig> {
         let mut all = Vec::new();
         let size = self.a.size_bytes();
         if self.a == Scalar::F32 {
@@ -439,9 +473,19 @@ impl GemmConfig {
     }
 
     /// Returns `config` with what `self` asks for: target, types, contiguous modes, epilogue,
-    /// groups.
+    /// groups. Use it to try tiles of your own for the same GEMM.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{Epilogue, GemmConfig};
+    ///
+    /// let epilogue = Epilogue { beta: true, ..Epilogue::default() };
+    /// let wanted = GemmConfig { epilogue, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    /// let other = wanted.wanted(GemmConfig::sm90(Scalar::Bf16, [256, 128]));
+    /// assert_eq!((other.tile[0], other.epilogue), (256, epilogue));
+    /// ```
     #[inline]
-    pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
+    pub fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
         let GemmConfig { epilogue, pairs, accumulation, batch, .. } = *self;
         let config = GemmConfig { epilogue, pairs, accumulation, batch, ..config };

@@ -20,7 +20,7 @@ use crate::runtime::{Device, Properties};
 /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "tune", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Machine {
     /// SM count.
     pub sms: u32,
@@ -35,12 +35,12 @@ pub struct Machine {
     /// Shared memory per SM, in bytes.
     pub shared_bytes: u64,
     /// Multiply-adds of 16-bit elements per cycle and SM with `mma.sync` and `f32` accumulators.
-    #[cfg_attr(feature = "tune", serde(default = "hopper_mma_sync"))]
+    #[cfg_attr(feature = "serde", serde(default = "hopper_mma_sync"))]
     pub mma_sync_per_cycle: f64,
 }
 
 /// Records made before this figure was added come from Hopper GPUs.
-#[cfg(feature = "tune")]
+#[cfg(feature = "serde")]
 fn hopper_mma_sync() -> f64 {
     HOPPER_MMA_SYNC
 }

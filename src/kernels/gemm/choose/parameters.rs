@@ -1,11 +1,11 @@
 //! [`Parameters`]: the constants of the GEMM cost model, fitted to measurements of a GPU by
-//! `tune::fit`. A new fit replaces the numbers in this file.
+//! `tilewright_tune::fit`. A new fit replaces the numbers in this file.
 
 /// Declares the parameters as an array too, so that the fit can vary one after the other.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
         /// The constants of the GEMM cost model. They describe a GPU and our kernels on it, and are
-        /// fitted to measured times (`tune::fit`). Replace them in a
+        /// fitted to measured times (`tilewright_tune::fit`). Replace them in a
         /// [`GemmModel`](crate::kernels::gemm::GemmModel) if you have fitted your own.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Parameters {
@@ -21,16 +21,19 @@ macro_rules! parameters {
             pub const H200: Parameters = Parameters { $($name: $value,)* };
 
             /// How many parameters there are.
-            #[cfg(feature = "tune")]
-            pub(crate) const COUNT: usize = [$(stringify!($name)),*].len();
+            pub const COUNT: usize = [$(stringify!($name)),*].len();
 
-            #[cfg(feature = "tune")]
-            pub(crate) fn to_array(self) -> [f64; Parameters::COUNT] {
+            /// Returns the parameters in the order of the fields, so that a fit can vary one after
+            /// the other.
+            #[inline]
+            pub fn to_array(self) -> [f64; Parameters::COUNT] {
                 [$(self.$name),*]
             }
 
-            #[cfg(feature = "tune")]
-            pub(crate) fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
+            /// Returns the parameters from their values in the order of
+            /// [`to_array`](Parameters::to_array).
+            #[inline]
+            pub fn from_array(values: [f64; Parameters::COUNT]) -> Parameters {
                 let [$($name),*] = values;
                 Parameters { $($name),* }
             }

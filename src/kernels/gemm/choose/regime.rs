@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-#[cfg(feature = "tune")]
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// How launches are timed. A large GPU under load lowers its clock to stay within its power limit,
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// cache. Everything is faster then, and the difference to cuBLAS smaller: for bf16 512³ on an H200
 /// it is 1.23x in a PyTorch loop and 1.36x in the latency regime (2026-11-25).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "tune", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
 pub enum Regime {
     /// For small problems: 2 ms of launches at full clock, without rest before. Tile counts,
     /// prologue and epilogue decide.

@@ -400,7 +400,7 @@ impl Loaded<AnyGemm> {
 
 impl AnyGemm {
     /// Starts a GEMM with its configuration's epilogue.
-    #[cfg_attr(not(feature = "tune"), inline)]
+    #[inline]
     fn start(
         &self,
         problem: &GemmProblem,

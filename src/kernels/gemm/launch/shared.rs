@@ -26,7 +26,7 @@ pub struct GemmShared {
 }
 
 impl GemmShared {
-    #[cfg_attr(not(feature = "tune"), inline)]
+    #[inline]
     pub(crate) fn new(
         config: &GemmConfig,
         function: &Function<Untyped>,

@@ -10,7 +10,8 @@ use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target, Untyped};
 use crate::runtime::{
-    ArgList, Buffer, BufferMut, BufferRef, Function, Grid, LoadOptions, Occupancy, RuntimeError,
+    AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
+    Occupancy, RuntimeError,
 };
 use crate::tensor::rows::{ColumnReduction, RowAccess, RowTile};
 
@@ -18,7 +19,7 @@ use super::super::ready::{Built, Launch, ReadyKernel};
 use super::super::rows::{RowError, check_len, with_elements};
 use super::super::split::SplitWorkspace;
 use super::RowReduceOp;
-use kernel::{Params, build};
+use kernel::build;
 
 /// A packed tensor (outer, axis, inner) and the axis to reduce. All modes before the axis count as
 /// one, and so do all modes after it. If the axis is the last mode, use
@@ -275,7 +276,20 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// [`RowError::Element`], [`RowError::Tile`] or [`RowError::Build`].
     #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Built<Self>, RowError> {
-        let kernel = config.build(T::SCALAR, Y::SCALAR)?.with_signature();
+        let kernel = config.build(T::SCALAR, Y::SCALAR)?;
+        Ok(Built::new(AxisReduce { config, types: PhantomData }, kernel))
+    }
+}
+
+impl AxisReduce<AnyElement, AnyElement> {
+    /// Builds the kernel for an input type that is a value: see [`AnyElement`]. The results have
+    /// the type [`RowReduceOp::output`].
+    ///
+    /// # Errors
+    /// Those of [`new`](AxisReduce::new).
+    #[inline]
+    pub fn untyped(config: AxisReduceConfig, input: Scalar) -> Result<Built<Self>, RowError> {
+        let kernel = config.build(input, config.op.output())?;
         Ok(Built::new(AxisReduce { config, types: PhantomData }, kernel))
     }
 }
@@ -283,11 +297,11 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
 /// A small GPU for the simulator.
 const SIMULATED: Occupancy = Occupancy { blocks_per_sm: 8, sm_count: 2 };
 
-impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
+impl<T: BufferElement, Y: BufferElement> ReadyKernel for AxisReduce<T, Y> {
     type Config = AxisReduceConfig;
-    type Params = Params<T, Y>;
+    type Params = Untyped;
     type Problem = AxisProblem;
-    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<Y>);
+    type Args<'a> = (T::Ref<'a>, Y::Mut<'a>);
     type Shared = SplitWorkspace<u32>;
     type Error = RowError;
 
@@ -297,10 +311,10 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
 
     fn share(
         &self,
-        function: &Function<Self::Params>,
+        function: &Function<Untyped>,
         _: LoadOptions<'_>,
     ) -> Result<SplitWorkspace<u32>, RowError> {
-        self.config.share(function)
+        Ok(SplitWorkspace::new(function, self.config.threads, SIMULATED)?)
     }
 
     /// # Errors
@@ -313,27 +327,22 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
         let start = |grid, args: &mut ArgList<'_>| launch.start_list(grid, args);
-        self.config.launch(problem, x.into(), y.into(), launch.shared(), &start)
+        self.config.start(problem, x.into(), y.into(), launch.shared(), &start)
     }
 }
 
 impl AxisReduceConfig {
     /// Builds the kernel for elements of these types.
-    #[cfg_attr(not(feature = "tune"), inline)]
-    pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
+    #[inline]
+    fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.check()?;
         self.op.check_elements(input, output)?;
         Ok(with_elements(input, output, || build(self))?)
     }
 
-    /// Returns what the launches of a loaded kernel share.
-    pub(crate) fn share<P>(&self, function: &Function<P>) -> Result<SplitWorkspace<u32>, RowError> {
-        Ok(SplitWorkspace::new(function, self.threads, SIMULATED)?)
-    }
-
     /// Checks a launch, and starts it if there is anything to do.
     #[inline]
-    pub(crate) fn launch(
+    fn start(
         &self,
         problem: &AxisProblem,
         x: BufferRef<'_>,
