@@ -161,8 +161,8 @@ impl Record {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel with all checks added, to find out-of-bounds accesses and broken promises on
-    /// a GPU. A check runs before each memory access, each integer division, each loop whose step
+    /// Returns the kernel with all checks added, to find out-of-bounds accesses and broken promises
+    /// on a GPU. A check runs before each memory access, each integer division, each loop whose step
     /// is not a constant, and each `assume_aligned`, `assume_divisible_by` and `assume_between`.
     ///
     /// A pointer is checked against the parameter or allocation that it derives from. Not checked

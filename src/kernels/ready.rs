@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::codegen::{Ptx, PtxOptions};
 use crate::ir::{Kernel, KernelIr};
+use crate::prove::Proof;
 use crate::runtime::{
     ArgList, Arguments, Device, Function, Grid, LaunchOptions, LoadOptions, RuntimeError, Stream,
     Timing,
@@ -190,6 +191,23 @@ impl<K: ReadyKernel> Built<K> {
     /// Writes the kernel as PTX with options, for example with line information for a profiler.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         self.kernel.ptx_with(options)
+    }
+
+    /// Proves which accesses of the kernel are in bounds for every launch: see
+    /// [`prove`](crate::prove). Conditions name parameters as the IR does, not as the problem.
+    ///
+    /// ```
+    /// use tilewright::ir::{Target, types::Scalar};
+    /// use tilewright::kernels::rows::RowProblem;
+    /// use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
+    ///
+    /// let config = SoftmaxConfig::new(Target::SM_90, Scalar::F32, &RowProblem::new(100, 1000))?;
+    /// let proof = Softmax::<f32>::new(config)?.prove();
+    /// assert!(!proof.obligations().is_empty());
+    /// # Ok::<(), tilewright::kernels::rows::RowError>(())
+    /// ```
+    pub fn prove(&self) -> Proof {
+        self.kernel.prove()
     }
 
     /// Loads the kernel on a device.

@@ -72,10 +72,10 @@ impl<'o> LoadOptions<'o> {
 
     /// Puts access checks into the kernel's code, as
     /// [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds of buffers and allocations,
-    /// alignment, divisors, loop steps and promises. What [`Kernel::prove`](crate::ir::Kernel::prove)
-    /// proves for every launch is not checked, and
-    /// [`Function::checks`](super::Function::checks) lists what is. Turn it on to find the line behind a
-    /// GPU fault or a wrong result. If you do not set this option, the environment variable
+    /// alignment, divisors, loop steps and promises. What
+    /// [`Kernel::prove`](crate::ir::Kernel::prove) proves for every launch is not checked, and
+    /// [`Function::checks`](super::Function::checks) lists what is. Turn it on to find the line
+    /// behind a GPU fault or a wrong result. If you do not set this option, the environment variable
     /// `TILEWRIGHT_CHECKED` decides: `1` turns checks on, any other value turns them off. If it is
     /// not set either, a build with debug assertions checks on a GPU.
     ///

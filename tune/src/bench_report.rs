@@ -1,5 +1,5 @@
 //! [`BenchReport`]: what [`bench()`](super::bench()) returns, a benchmark's times that print as a
-//! table and draw as a chart. Come here to add a column to either.
+//! table and draw as a chart.
 
 use std::fmt;
 

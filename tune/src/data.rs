@@ -1,6 +1,5 @@
 //! Kernels that fill matrices with random values and compare matrices, on the device.
-//! [`Tunable`](super::Tunable)s make their inputs and check their results with them. Come here to
-//! change what test data looks like.
+//! [`Tunable`](super::Tunable)s make their inputs and check their results with them.
 
 use tilewright::ir::builder::{Role, with_roles};
 use tilewright::ir::types::Scalar;

@@ -1,5 +1,5 @@
 //! Fits the cost model's parameters to measurements, and rates the order in which the model ranks
-//! configurations. Come here after a new sweep, to replace the constants in
+//! configurations. A new sweep of a GPU gives new constants for
 //! [`Parameters`](tilewright::kernels::gemm::Parameters).
 
 use super::record::ProblemTimes;

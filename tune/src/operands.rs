@@ -1,6 +1,5 @@
 //! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result. The GEMM tuner
-//! launches candidates on them and compares what they write. Come here if a correct kernel is
-//! rejected, for example because a tolerance is too small.
+//! launches candidates on them and compares what they write, with a tolerance for each type.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! [`GemmSpace`]: the GEMM configurations that are worth measuring. Come here to widen or narrow
-//! what a GEMM search tries.
+//! [`GemmSpace`]: the GEMM configurations that are worth measuring, which a GEMM search tries.
 
 use std::collections::HashSet;
 

@@ -65,9 +65,9 @@ struct Chunk<T> {
 }
 
 impl<'c, T: Number> RowParallel<'c, T> {
-    /// Loads the kernels of a row-parallel layer on this rank. `overlap` says in how many chunks the
-    /// sum over the ranks runs beside the GEMM; with `None` a cost model chooses. All ranks must use
-    /// the same.
+    /// Loads the kernels of a row-parallel layer on this rank. `overlap` says in how many chunks
+    /// the sum over the ranks runs beside the GEMM; with `None` a cost model chooses. All ranks
+    /// must use the same.
     ///
     /// # Errors
     /// [`GemmError::Size`], and those of [`Device::load`](crate::runtime::Device::load).

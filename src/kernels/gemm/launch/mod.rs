@@ -1,5 +1,5 @@
 //! Launches a GEMM: checks and binds buffers, and starts the repacking or tensor-map kernels that
-//! come first, then the GEMM. Come here to see what a launch checks and runs.
+//! come first, then the GEMM. `AnyGemm::prepare` and `AnyGemm::bind` say in which order.
 
 pub(crate) mod repack;
 pub(crate) mod shared;
@@ -49,10 +49,11 @@ pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
     pub alpha: A::Sum,
     /// The factor for C. Must stay 0 unless the epilogue has `beta`.
     pub beta: A::Sum,
-    /// The rows of each group, for [grouped](crate::kernels::gemm::BatchMode::Grouped) configurations.
+    /// The rows of each group, for [grouped](crate::kernels::gemm::BatchMode::Grouped)
+    /// configurations.
     pub groups: Option<GroupRows<'h>>,
-    /// The table of problems for [ragged](crate::kernels::gemm::BatchMode::Ragged) configurations, made of
-    /// [`RaggedProblem::words`](crate::kernels::gemm::RaggedProblem::words).
+    /// The table of problems for [ragged](crate::kernels::gemm::BatchMode::Ragged)
+    /// configurations, made of [`RaggedProblem::words`](crate::kernels::gemm::RaggedProblem::words).
     pub products: Option<&'h Buffer<i64>>,
     /// Your own workspace instead of the loaded kernel's, so that several launches can run at the
     /// same time.
@@ -77,12 +78,14 @@ impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
         GemmArgs { beta, c: Some(c), ..self }
     }
 
-    /// Sets the rows of each group, which [grouped](crate::kernels::gemm::BatchMode::Grouped) configurations need.
+    /// Sets the rows of each group, which [grouped](crate::kernels::gemm::BatchMode::Grouped)
+    /// configurations need.
     pub fn groups(self, groups: GroupRows<'h>) -> Self {
         GemmArgs { groups: Some(groups), ..self }
     }
 
-    /// Sets the table of problems, which [ragged](crate::kernels::gemm::BatchMode::Ragged) configurations need.
+    /// Sets the table of problems, which [ragged](crate::kernels::gemm::BatchMode::Ragged)
+    /// configurations need.
     pub fn products(self, table: &'h Buffer<i64>) -> Self {
         GemmArgs { products: Some(table), ..self }
     }

@@ -1,5 +1,5 @@
-//! [`GemmShared`]: what the launches of a loaded GEMM share. Come here if a launch needs another
-//! kernel or buffer.
+//! [`GemmShared`]: what the launches of a loaded GEMM share: the kernels that prepare operands, and
+//! the workspace of split-K and of the tile counter.
 
 use crate::ir::Untyped;
 use crate::runtime::{Buffer, Function, Grid, LoadOptions, RuntimeError};

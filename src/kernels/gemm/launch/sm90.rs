@@ -1,5 +1,5 @@
-//! [`Sm90Args`]: a launch of the warp-specialised kernel. Come here to pass a parameter that
-//! `sm90/plan.rs` declares.
+//! [`Sm90Args`]: the arguments of a launch of the warp-specialised kernel, in the order in which
+//! `sm90/plan.rs` declares the parameters.
 
 use crate::runtime::{ArgList, Argument, Buffer, BufferMut, BufferRef, Grid};
 

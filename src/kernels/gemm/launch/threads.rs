@@ -1,5 +1,5 @@
-//! [`ThreadsArgs`]: a launch of a kernel without warp roles (`sm80` and `simt`). Come here to pass a
-//! parameter that `sm80/arguments.rs` declares.
+//! [`ThreadsArgs`]: the arguments of a launch of a kernel without warp roles (`sm80` and `simt`),
+//! in the order in which `sm80/arguments.rs` declares the parameters.
 
 use crate::runtime::{ArgList, Grid};
 
