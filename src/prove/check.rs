@@ -171,7 +171,7 @@ impl Walk<'_> {
         if let Some(deps) = self.is_multiple(poly, by.into()) {
             return Some(deps);
         }
-        let (poly, mut deps) = self.without_extrema(poly);
+        let (poly, mut deps) = self.without_extrema(&self.atoms.expanded(poly)?);
         if let Some(more) = self.is_multiple(&poly, by.into()) {
             return Some(deps | more);
         }
@@ -260,8 +260,9 @@ impl Walk<'_> {
         if let Some(deps) = self.is_known(poly) {
             return Some(deps);
         }
-        let guards: Vec<(Poly, Deps)> = self.facts.all[self.facts.universal..]
-            .iter()
+        let guards: Vec<(Poly, Deps)> = self
+            .facts
+            .guards()
             .rev()
             .take(3)
             .map(|fact| (fact.poly.clone(), fact.deps))
@@ -373,15 +374,18 @@ impl Walk<'_> {
         };
         let elem_bytes = self.elem_bytes(access.base);
         let target = self.advanced(pointer, access.index, elem_bytes).ok_or(Open::Index)?;
-        let (offset, since) = (target.offset, target.since);
+        let (offset, since) = (target.offset.clone(), target.since.clone());
         let mut deps = target.deps;
         let mark = self.facts.mark();
         if let Some(lanes) = access.lanes {
             self.only_lanes(lanes);
         }
+        self.bound_names(&offset);
+        let settled = self.settled(&target);
         let found = self.bounds(access, &offset, &len);
         let aligned = self.alignment(pointer, &offset, &since, access.align);
         self.facts.back_to(mark);
+        deps |= settled.ok_or(Open::Index)?;
         deps |= found?;
         deps |= aligned?;
         Ok(deps)

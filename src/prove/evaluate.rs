@@ -40,6 +40,7 @@ impl Walk<'_> {
             }
             _ if of_type(ty).is_some() => self.number_of(&data.op, result).map(|number| {
                 let poly = numbers::tidy(&mut self.atoms, number.poly);
+                let poly = self.atoms.folded(poly);
                 Known::Number(Number { poly, deps: number.deps })
             }),
             _ => None,
@@ -196,6 +197,12 @@ impl Walk<'_> {
         }
     }
 
+    /// Puts sums in place of their names, because quotients and bits depend on single terms.
+    fn expanded(&self, number: Option<Number>) -> Option<Number> {
+        let Number { poly, deps } = number?;
+        Some(Number { poly: self.atoms.expanded(&poly)?, deps })
+    }
+
     /// Returns whether all threads of a warp have the same value.
     fn is_uniform(&self, poly: &Poly) -> bool {
         let is_flat = matches!(self.ir.bounds.block, Some([_, 1, 1]));
@@ -220,6 +227,7 @@ impl Walk<'_> {
                     | Key::Or(a, b)
                     | Key::Min(a, b)
                     | Key::Max(a, b) => self.is_uniform(a) && self.is_uniform(b),
+                    Key::Sum(sum) => self.is_uniform(sum),
                     _ => false,
                 }
         })
@@ -256,7 +264,8 @@ impl Walk<'_> {
             for (value, mask) in [(lhs, rhs), (rhs, lhs)] {
                 let mask = constant_of(ir, mask).and_then(|mask| mask.as_int());
                 if let Some(mask) = mask.filter(|mask| (0..1 << (bits - 1)).contains(mask)) {
-                    let a = self.number(value)?;
+                    let a = self.number(value);
+                    let a = self.expanded(a)?;
                     let poly = numbers::and_constant(&mut self.atoms, &a.poly, mask, bits)?;
                     return Some(Number { poly, deps: a.deps });
                 }
@@ -279,9 +288,15 @@ impl Walk<'_> {
             let mut deps = a.deps | b.deps;
             // Rounding toward zero and rounding down agree if nothing is negative.
             deps |= self.ensure(&a.poly)?;
-            deps |= self.ensure(&b.poly.plus_constant(-1)?)?;
+            let (a, b) = (self.expanded(Some(a))?, self.expanded(Some(b))?);
+            let positive = b.poly.plus_constant(-1)?;
+            deps |= self.ensure(&positive)?;
+            self.facts.add_definition(&self.atoms, positive, deps);
             let poly = if let Arith::Div { .. } = arith {
-                numbers::div(&mut self.atoms, &a.poly, &b.poly)?
+                let quotient = numbers::div(&mut self.atoms, &a.poly, &b.poly)?;
+                self.facts.add_definition(&self.atoms, quotient.clone(), deps);
+                self.bound_quotient(&a.poly, &b.poly, &quotient, deps);
+                quotient
             } else {
                 numbers::rem(&mut self.atoms, &a.poly, &b.poly)?
             };
@@ -298,7 +313,8 @@ impl Walk<'_> {
             return (self.atoms.range(&a.poly).lo >= 0).then_some(a);
         }
         if let Arith::Shr { value, amount } = *arith {
-            let a = self.exact(value)?;
+            let a = self.exact(value);
+            let a = self.expanded(a)?;
             let amount = constant_of(ir, amount)?.as_int()?;
             let factor = 1i128.checked_shl(u32::try_from(amount).ok().filter(|n| *n < bits)?)?;
             let poly = numbers::div(&mut self.atoms, &a.poly, &Poly::constant(factor))?;
@@ -306,7 +322,8 @@ impl Walk<'_> {
         }
         if let Arith::Bfe { value, start, count } = *arith {
             let unsigned = of_type(ir.type_of(value))?.lo == 0;
-            let a = self.exact(value)?;
+            let a = self.exact(value);
+            let a = self.expanded(a)?;
             let start = constant_of(ir, start)?.as_int()?;
             let count = constant_of(ir, count)?.as_int()?;
             if !unsigned || !(0..64).contains(&start) || !(0..=64).contains(&count) {
@@ -318,6 +335,7 @@ impl Walk<'_> {
         }
         if let Arith::And { lhs, rhs } | Arith::Or { lhs, rhs } | Arith::Xor { lhs, rhs } = *arith {
             let (a, b) = exact(self, lhs, rhs)?;
+            let (a, b) = (self.expanded(Some(a))?, self.expanded(Some(b))?);
             let deps = a.deps | b.deps;
             if let Arith::And { .. } = arith {
                 for (value, mask) in [(&a, &b), (&b, &a)] {

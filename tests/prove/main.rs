@@ -26,6 +26,7 @@ mod conditions;
 mod generator;
 mod law;
 mod library;
+mod pitched;
 mod random;
 #[cfg(feature = "cuda-any-version")]
 mod subjects;
