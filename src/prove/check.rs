@@ -1,7 +1,7 @@
 //! Asks at each operation what has to hold there: bounds, alignment, divisors and promises.
 
 use super::atom::Key;
-use super::claim::{Claim, Deps};
+use super::claim::{Claim, Deps, MAX_DEPS};
 use super::entail::Search;
 use super::numbers;
 use super::pointer::{Pointer, Root};
@@ -202,6 +202,10 @@ impl Walk<'_> {
             if sum.as_constant().is_some() {
                 return None;
             }
+            if let Some(more) = self.follows_from_multiples(&sum, left) {
+                deps |= more;
+                continue;
+            }
             // `2*pitch` is a multiple of 16 if `pitch` is one of 8.
             let content = gcd(sum.content(), sum.constant.unsigned_abs());
             let common = gcd(content, left);
@@ -220,6 +224,26 @@ impl Walk<'_> {
             deps |= self.require_all(Requirement::Multiple { poly: small, by, deps: 0 })?;
         }
         Some(deps)
+    }
+
+    /// Returns the launch conditions by which each term of the polynomial is a multiple of `by`.
+    fn follows_from_multiples(&self, poly: &Poly, by: u128) -> Option<Deps> {
+        if !poly.constant.unsigned_abs().is_multiple_of(by) {
+            return None;
+        }
+        poly.terms.iter().try_fold(0, |deps, term| {
+            let factor = term.factor.unsigned_abs();
+            if factor.is_multiple_of(by) {
+                return Some(deps);
+            }
+            let [atom] = term.atoms[..] else { return None };
+            let known = self.requirements.iter().enumerate().take(MAX_DEPS).find(|(_, known)| {
+                matches!(known, Requirement::Multiple { poly, by: own, deps: 0 }
+                    if poly.as_atom() == Some(atom)
+                        && factor.saturating_mul(u128::from(*own)).is_multiple_of(by))
+            });
+            known.map(|(i, _)| deps | 1 << i)
+        })
     }
 
     /// Replaces minima and maxima by the operand that they are here, if that is known.

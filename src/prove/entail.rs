@@ -175,9 +175,11 @@ impl<'a> Search<'a> {
             return None;
         }
         self.facts.guards().rev().find_map(|fact| {
-            let is_of = fact.poly.atoms().any(|atom| poly.contains(atom));
-            let found = choice(self.atoms, &fact.poly).filter(|_| is_of)?;
-            (!poly.contains(found)).then_some(found)
+            let found = choice(self.atoms, &fact.poly)?;
+            let value = self.atoms.get(found).choice.as_ref()?;
+            let mut about = fact.poly.atoms().chain(value.yes.atoms()).chain(value.no.atoms());
+            let is_of = about.any(|atom| poly.contains(atom));
+            (is_of && !poly.contains(found)).then_some(found)
         })
     }
 

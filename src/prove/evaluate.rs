@@ -13,7 +13,7 @@ use crate::ir::op::{
     Arith, Axis, Compare, Convert, IntArith, Mem, Mma, Op, ShflMode, SpecialReg, Thread, Warp,
 };
 use crate::ir::types::{Scalar, Type};
-use crate::ir::{Entity, OpId, Value};
+use crate::ir::{Entity, OpId, Value, ValueDef};
 
 impl Walk<'_> {
     pub(super) fn evaluate(&mut self, id: OpId) {
@@ -115,6 +115,9 @@ impl Walk<'_> {
             if ir.type_of(lhs).scalar() == Some(Scalar::Bool) {
                 return None;
             }
+            if let Some(cond) = self.low_bits(lhs, rhs, compare) {
+                return Some(cond);
+            }
             let (a, b) = (self.exact(lhs)?, self.exact(rhs)?);
             let deps = a.deps | b.deps;
             let less = b.poly.minus(&a.poly)?;
@@ -141,6 +144,42 @@ impl Walk<'_> {
             Some(cond.and(&yes).or(&cond.not().and(&no)))
         } else {
             None
+        }
+    }
+
+    /// What `(a | b | ..) & (2^n - 1) == 0` says: all of them are multiples of `2^n`.
+    fn low_bits(&mut self, lhs: Value, rhs: Value, compare: Compare) -> Option<Cond> {
+        let ir = self.ir;
+        let constant = |value: Value| constant_of(ir, value)?.as_int();
+        let arith = |value: Value| match ir.values[value].def {
+            ValueDef::Result(op, 0) => match &ir.ops[op].op {
+                Op::Arith(arith) => Some(arith),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Some(0), Some(&Arith::And { lhs, rhs })) = (constant(rhs), arith(lhs)) else {
+            return None;
+        };
+        let by = constant(rhs)?.checked_add(1).filter(|by| by.count_ones() == 1 && *by > 1)?;
+        let (mut left, mut yes, mut deps) = (vec![lhs], Vec::new(), 0);
+        if !matches!(arith(lhs), Some(Arith::Or { .. })) {
+            return None;
+        }
+        while let Some(value) = left.pop() {
+            if let Some(&Arith::Or { lhs, rhs }) = arith(value) {
+                left.extend([lhs, rhs]);
+            } else if let Some(number) = self.number(value) {
+                let rest = numbers::rem(&mut self.atoms, &number.poly, &Poly::constant(by))?;
+                yes.push(Claim::Eq(rest));
+                deps |= number.deps;
+            }
+        }
+        let cond = Cond { yes, no: Vec::new(), deps };
+        match compare {
+            Compare::Eq => Some(cond),
+            Compare::Ne => Some(cond.not()),
+            _ => None,
         }
     }
 

@@ -28,6 +28,9 @@ use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, VarId};
 /// Offsets up to this many bytes never leave the range of 64 bits when a few are added.
 const SMALL: i128 = 1 << 58;
 
+/// How many guards may weaken a launch condition.
+const GUARDS: usize = 6;
+
 /// The steps of a search for a fact that may be useful.
 const SHORT: u32 = 40;
 
@@ -239,6 +242,9 @@ impl<'k> Walk<'k> {
             return Some(poly.clone());
         }
         let named = self.atoms.named(poly)?;
+        if named == *poly && named.terms.len() > 1 {
+            return Some(named);
+        }
         let above = named.plus_constant(-all.lo)?;
         let below = named.scaled(-1)?.plus_constant(all.hi)?;
         for fact in [above, below] {
@@ -464,10 +470,10 @@ impl<'k> Walk<'k> {
         }
         // The access happens only if the guards hold that the launch decides.
         let guards = self.facts.guards().filter(|fact| fact.deps == 0);
-        for fact in guards.filter(|fact| self.atoms.is_launch(&fact.poly)).take(3) {
-            let Some(never) = fact.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1)) else {
-                continue;
-            };
+        let guards = guards.filter(|fact| self.atoms.is_launch(&fact.poly));
+        let never = guards.filter_map(|fact| fact.poly.scaled(-1)?.plus_constant(-1));
+        let never = never.filter(|never| self.atoms.range(never).hi >= 0);
+        for never in never.take(GUARDS) {
             let never = vec![never];
             if !any.contains(&never) {
                 any.push(never);
