@@ -284,13 +284,8 @@ impl Walk<'_> {
         if let Some(deps) = self.is_known(poly) {
             return Some(deps);
         }
-        let guards: Vec<(Poly, Deps)> = self
-            .facts
-            .guards()
-            .rev()
-            .take(3)
-            .map(|fact| (fact.poly.clone(), fact.deps))
-            .collect();
+        let guards: Vec<(Poly, Deps)> =
+            self.facts.guards().rev().take(3).map(|fact| (fact.poly.clone(), fact.deps)).collect();
         let mark = self.facts.mark();
         let below = poly.scaled(-1)?.plus_constant(-1)?;
         let equal = Poly::atom(atom).minus(value)?;

@@ -9,6 +9,10 @@
 //! If only atoms are left whose values a launch knows, the rest is a *launch condition*, for example
 //! `len(p0) - n >= 0`. The search may also assume something about a launch on its way, for example
 //! that a pitch is not negative; then the condition is both together.
+//!
+//! A condition must not refuse correct launches. So the search counts the bounds on its way that
+//! perhaps no thread reaches, such as the end of a tile where a guard ends the matrix. A condition
+//! without such bounds is *sharp*.
 
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
@@ -26,13 +30,13 @@ const DEPTH: u32 = 12;
 const STEPS: u32 = 400;
 
 /// How many steps follow the first launch condition.
-const AFTER: u32 = 60;
+const AFTER: u32 = 32;
 
 /// What must not wrap has at least this much room.
 const ROOM: i128 = 1 << 24;
 
 /// How many steps may compare what a launch knows with the facts about it.
-const LAUNCH: u32 = 12;
+const LAUNCH: u32 = 8;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;

@@ -182,12 +182,7 @@ fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
 
 /// Returns the polynomial with `value` in place of the atom, also in the operands of quotients,
 /// minima and maxima. `None` if nothing changes.
-pub(super) fn replaced(
-    atoms: &mut Atoms,
-    poly: &Poly,
-    atom: AtomId,
-    value: &Poly,
-) -> Option<Poly> {
+pub(super) fn replaced(atoms: &mut Atoms, poly: &Poly, atom: AtomId, value: &Poly) -> Option<Poly> {
     let mut changed = false;
     let mut sum = poly.clone();
     let mut all: Vec<AtomId> = poly.atoms().collect();

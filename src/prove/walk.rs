@@ -302,7 +302,8 @@ impl<'k> Walk<'k> {
         }
         sizes.sort_unstable();
         sizes.dedup();
-        let scale = i128::try_from(b.content()).ok().filter(|_| b.constant == 0).unwrap_or(1).max(1);
+        let scale =
+            i128::try_from(b.content()).ok().filter(|_| b.constant == 0).unwrap_or(1).max(1);
         let mut unit = b.clone();
         for term in &mut unit.terms {
             term.factor /= scale;
@@ -514,12 +515,16 @@ impl<'k> Walk<'k> {
                     && fact.poly.atoms().any(|atom| self.depends_on_param(atom));
                 // Both sides of an equation are facts too, but no guards.
                 let opposite = fact.poly.scaled(-1);
-                is_guard
-                    && !self.facts.guards().any(|other| Some(&other.poly) == opposite.as_ref())
+                is_guard && !self.facts.guards().any(|other| Some(&other.poly) == opposite.as_ref())
             })
         };
-        let indices: Vec<AtomId> =
-            goal.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
+        // A guard may be about a named sum, or about what it is made of.
+        let expanded = self.atoms.expanded(goal).unwrap_or_default();
+        let indices: Vec<AtomId> = goal
+            .atoms()
+            .chain(expanded.atoms())
+            .filter(|atom| !self.atoms.get(*atom).is_launch)
+            .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
             return len.factor > 0;
         }

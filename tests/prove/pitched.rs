@@ -209,9 +209,10 @@ impl Kernel {
             }
         };
         let guards: Vec<String> = guards.iter().map(|guard| l.result(guard, "bool")).collect();
-        let all = guards.iter().skip(1).fold(guards[0].clone(), |all, one| {
-            l.result(&format!("and %{all}, %{one}"), "bool")
-        });
+        let all = guards
+            .iter()
+            .skip(1)
+            .fold(guards[0].clone(), |all, one| l.result(&format!("and %{all}, %{one}"), "bool"));
         if self.is_async && vector == 4 && !self.is_store {
             l.push("%sixteen = const 16 : u32");
             l.push("%none = const 0 : u32");
@@ -225,8 +226,8 @@ impl Kernel {
                 (true, 1) => l.push(&format!("st %{pointer}, %{index}, %{value}")),
                 (false, 1) => drop(l.result(&format!("ld %{pointer}, %{index}"), "i32")),
                 (true, lanes) => {
-                    let all = l
-                        .result(&format!("vec_splat<{lanes}> %{value}"), &format!("i32x{lanes}"));
+                    let all =
+                        l.result(&format!("vec_splat<{lanes}> %{value}"), &format!("i32x{lanes}"));
                     l.push(&format!("st_vec %{pointer}, %{index}, %{all}"));
                 }
                 (false, lanes) => drop(l.result(
