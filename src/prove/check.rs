@@ -316,6 +316,15 @@ impl Walk<'_> {
         {
             return Ok(deps);
         }
+        for (root, known, own) in self.facts.aligned.clone() {
+            if root == pointer.root
+                && own.is_multiple_of(by)
+                && let Some(left) = offset.minus(&known)
+                && let Some(deps) = self.ensure_multiple(&left, bytes)
+            {
+                return Ok(deps);
+            }
+        }
         let ir = self.ir;
         let own = match pointer.root {
             Root::Param(param) => {

@@ -147,6 +147,16 @@ impl Walk<'_> {
         }
     }
 
+    /// Returns the pointer whose address the integer is, modulo the width of its type.
+    fn address(&self, value: Value) -> Option<Value> {
+        let ValueDef::Result(op, 0) = self.ir.values[value].def else { return None };
+        match self.ir.ops[op].op {
+            Op::Convert(Convert::Cvt { value, .. }) => self.address(value),
+            Op::Mem(Mem::PtrToInt { base }) => Some(base),
+            _ => None,
+        }
+    }
+
     /// What `(a | b | ..) & (2^n - 1) == 0` says: all of them are multiples of `2^n`.
     fn low_bits(&mut self, lhs: Value, rhs: Value, compare: Compare) -> Option<Cond> {
         let ir = self.ir;
@@ -169,6 +179,20 @@ impl Walk<'_> {
         while let Some(value) = left.pop() {
             if let Some(&Arith::Or { lhs, rhs }) = arith(value) {
                 left.extend([lhs, rhs]);
+            } else if let Some(&Arith::Shr { value, amount }) = arith(value)
+                && let Some(shift @ 0..=16) = constant(amount)
+                && let Some(base) = self.address(value)
+            {
+                // The lowest bits of an address are zero, because elements are aligned.
+                let pointer = self.pointer(base);
+                let unit = 1u128 << shift;
+                if u128::try_from(self.elem_bytes(base)).is_ok_and(|bytes| bytes == unit)
+                    && self.atoms.multiple(&pointer.offset).is_multiple_of(unit)
+                    && pointer.deps == 0
+                    && let Ok(by) = u128::try_from(by)
+                {
+                    yes.push(Claim::Aligned(pointer.root, pointer.offset.clone(), by * unit));
+                }
             } else if let Some(number) = self.number(value) {
                 let rest = numbers::rem(&mut self.atoms, &number.poly, &Poly::constant(by))?;
                 yes.push(Claim::Eq(rest));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::atom::Atoms;
 use super::claim::Deps;
+use super::pointer::Root;
 use super::poly::{AtomId, Poly};
 use super::range::Range;
 
@@ -37,6 +38,8 @@ pub(super) enum Presume {
 pub(super) struct Facts {
     pub(super) all: Vec<Fact>,
     pub(super) equalities: Vec<Equality>,
+    /// Addresses that are multiples of the last, as offsets into allocations.
+    pub(super) aligned: Vec<(Root, Poly, u128)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
     ranges: HashMap<AtomId, (Range, Deps)>,
@@ -55,6 +58,7 @@ pub(super) struct Facts {
 pub(super) struct Mark {
     all: usize,
     equalities: usize,
+    aligned: usize,
     undo: usize,
     dead: Option<Deps>,
 }
@@ -64,6 +68,7 @@ impl Facts {
         Mark {
             all: self.all.len(),
             equalities: self.equalities.len(),
+            aligned: self.aligned.len(),
             undo: self.undo.len(),
             dead: self.dead,
         }
@@ -72,6 +77,7 @@ impl Facts {
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.all.truncate(mark.all);
         self.equalities.truncate(mark.equalities);
+        self.aligned.truncate(mark.aligned);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
                 Some((atom, Some(known))) => {

@@ -454,7 +454,8 @@ impl<'k> Walk<'k> {
         let is_exact = self.atoms.is_launch(poly);
         for Found { all, deps: own, is_sharp } in found {
             let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
-            let is_needed = |one: &Poly| is_sharp && self.has_len(one) || self.is_needed(one, poly);
+            let is_needed =
+                |one: &Poly| is_sharp && self.is_plain(one) || self.is_needed(one, poly);
             if !is_exact && !all.iter().all(is_needed) {
                 continue;
             }
@@ -541,19 +542,42 @@ impl<'k> Walk<'k> {
             })
     }
 
-    /// Returns whether a longer buffer makes the polynomial larger.
-    fn has_len(&self, poly: &Poly) -> bool {
-        poly.terms.iter().any(|term| {
-            term.factor > 0
-                && matches!(term.atoms[..], [one] if matches!(self.atoms.get(one).key, Key::Len(_)))
-        })
+    /// Returns whether the condition asks for a buffer as long as sizes say, neither as long as all
+    /// tiles of the grid together, nor by a few elements longer.
+    fn is_plain(&self, poly: &Poly) -> bool {
+        let key = |atom: &AtomId| &self.atoms.get(*atom).key;
+        let len = poly
+            .terms
+            .iter()
+            .find(|term| matches!(term.atoms[..], [one] if matches!(key(&one), Key::Len(_))));
+        let Some(len) = len.map(|term| term.factor).filter(|factor| *factor > 0) else {
+            return false;
+        };
+        let is_pitched = poly.terms.iter().any(|term| term.atoms.len() > 1);
+        (poly.constant >= 0 || is_pitched)
+            && poly.terms.iter().all(|term| {
+                let is_grid = term.atoms.iter().any(|atom| matches!(key(atom), Key::Register(_)));
+                let most = match term.atoms[..] {
+                    [one] => match key(&one) {
+                        Key::Div(_, by) => by.as_constant().unwrap_or(1),
+                        _ => 1,
+                    },
+                    _ => term.factor.abs(),
+                };
+                !is_grid && term.factor.abs() <= len.saturating_mul(most)
+            })
     }
 
     /// Returns whether the atom is a parameter, or made of one.
     fn depends_on_param(&self, atom: AtomId) -> bool {
         let any = |poly: &Poly| poly.atoms().any(|atom| self.depends_on_param(atom));
-        match &self.atoms.get(atom).key {
+        let data = self.atoms.get(atom);
+        if let Some(choice) = &data.choice {
+            return any(&choice.yes) || any(&choice.no);
+        }
+        match &data.key {
             Key::Param(_) => true,
+            Key::Sum(sum) => any(sum),
             Key::Div(a, b)
             | Key::Rem(a, b)
             | Key::Xor(a, b)
