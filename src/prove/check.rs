@@ -316,13 +316,13 @@ impl Walk<'_> {
         {
             return Ok(deps);
         }
-        for (root, known, own) in self.facts.aligned.clone() {
+        for (root, known, own, more) in self.facts.aligned.clone() {
             if root == pointer.root
                 && own.is_multiple_of(by)
                 && let Some(left) = offset.minus(&known)
                 && let Some(deps) = self.ensure_multiple(&left, bytes)
             {
-                return Ok(deps);
+                return Ok(deps | more);
             }
         }
         let ir = self.ir;

@@ -19,8 +19,9 @@ pub(super) enum Claim {
     Eq(Poly),
     /// It is not 0.
     Ne(Poly),
-    /// The address this many bytes from the start of the allocation is a multiple of the last.
-    Aligned(Root, Poly, u128),
+    /// The address this many bytes from the start of the allocation is a multiple of that, if the
+    /// conditions hold.
+    Aligned(Root, Poly, u128, Deps),
 }
 
 /// A boolean value: what holds where it is true, and what holds where it is false.

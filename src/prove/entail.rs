@@ -629,10 +629,9 @@ impl<'a> Search<'a> {
         match claim {
             Claim::Ge(poly) => self.facts.add(self.atoms, poly.clone(), deps),
             Claim::Eq(poly) => self.facts.add_equal(self.atoms, poly, deps),
-            Claim::Aligned(root, offset, bytes) if deps == 0 => {
-                self.facts.aligned.push((*root, offset.clone(), *bytes));
+            Claim::Aligned(root, offset, bytes, own) => {
+                self.facts.aligned.push((*root, offset.clone(), *bytes, deps | own));
             }
-            Claim::Aligned(..) => {}
             Claim::Ne(poly) => {
                 // If one side is known, the integer is at least one away from zero.
                 for sign in [1, -1] {

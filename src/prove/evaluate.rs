@@ -188,10 +188,10 @@ impl Walk<'_> {
                 let unit = 1u128 << shift;
                 if u128::try_from(self.elem_bytes(base)).is_ok_and(|bytes| bytes == unit)
                     && self.atoms.multiple(&pointer.offset).is_multiple_of(unit)
-                    && pointer.deps == 0
                     && let Ok(by) = u128::try_from(by)
                 {
-                    yes.push(Claim::Aligned(pointer.root, pointer.offset.clone(), by * unit));
+                    let Pointer { root, offset, deps: own, .. } = &*pointer;
+                    yes.push(Claim::Aligned(*root, offset.clone(), by * unit, *own));
                 }
             } else if let Some(number) = self.number(value) {
                 let rest = numbers::rem(&mut self.atoms, &number.poly, &Poly::constant(by))?;

@@ -38,8 +38,8 @@ pub(super) enum Presume {
 pub(super) struct Facts {
     pub(super) all: Vec<Fact>,
     pub(super) equalities: Vec<Equality>,
-    /// Addresses that are multiples of the last, as offsets into allocations.
-    pub(super) aligned: Vec<(Root, Poly, u128)>,
+    /// Addresses, as offsets into allocations, and what they are multiples of.
+    pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
     ranges: HashMap<AtomId, (Range, Deps)>,

@@ -77,6 +77,8 @@ pub(super) struct Walk<'k> {
     /// How often a loop's body was walked again. Unknowns of different walks are not the same.
     pub(super) generation: u32,
     pub(super) sites: Vec<Site>,
+    /// How many enclosing conditions say nothing that the prover follows.
+    pub(super) blind: u32,
 }
 
 impl<'k> Walk<'k> {
@@ -103,6 +105,7 @@ impl<'k> Walk<'k> {
             requirements: Vec::new(),
             generation: 0,
             sites: Vec::new(),
+            blind: 0,
         };
         for (i, param) in ir.params.iter().enumerate() {
             let i = i as u32;
@@ -527,7 +530,12 @@ impl<'k> Walk<'k> {
             .filter(|atom| !self.atoms.get(*atom).is_launch)
             .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
-            return len.factor > 0;
+            // If there are guards, perhaps the search lost sight of one.
+            let is_blind = (self.blind > 0 || self.facts.guards().next().is_some())
+                && (poly.atoms().any(is_grid)
+                    || poly.constant < 0 && poly.atoms().any(is_param)
+                    || poly.constant < -ROOM);
+            return len.factor > 0 && !is_blind;
         }
         // The guards' parameters bound the indices, to the element. Only threads and blocks without
         // a guard may reach further.
@@ -670,7 +678,10 @@ impl<'k> Walk<'k> {
         let before = self.vars.clone();
         let mark = self.mark();
         self.assume(&cond.yes, cond.deps);
+        let is_blind = cond.as_known().is_none() && cond.yes.is_empty();
+        self.blind += u32::from(is_blind);
         self.region(then_region);
+        self.blind -= u32::from(is_blind);
         self.back_to(mark);
         let after_then = std::mem::replace(&mut self.vars, before);
         if let Some(region) = else_region {
