@@ -530,11 +530,13 @@ impl<'k> Walk<'k> {
             .filter(|atom| !self.atoms.get(*atom).is_launch)
             .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
-            // If there are guards, perhaps the search lost sight of one.
+            // If there are guards, perhaps the search lost sight of one: a buffer as long as the grid,
+            // or some elements longer than a size, is too long.
+            let is_longer = poly.constant < 0
+                && matches!(&poly.terms[..], [a, b] if a.factor == -b.factor)
+                && poly.atoms().any(is_param);
             let is_blind = (self.blind > 0 || self.facts.guards().next().is_some())
-                && (poly.atoms().any(is_grid)
-                    || poly.constant < 0 && poly.atoms().any(is_param)
-                    || poly.constant < -ROOM);
+                && (poly.atoms().any(is_grid) || is_longer || poly.constant < -ROOM);
             return len.factor > 0 && !is_blind;
         }
         // The guards' parameters bound the indices, to the element. Only threads and blocks without
