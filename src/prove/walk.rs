@@ -77,8 +77,6 @@ pub(super) struct Walk<'k> {
     /// How often a loop's body was walked again. Unknowns of different walks are not the same.
     pub(super) generation: u32,
     pub(super) sites: Vec<Site>,
-    /// How many enclosing conditions say nothing that the prover follows.
-    pub(super) blind: u32,
 }
 
 impl<'k> Walk<'k> {
@@ -105,7 +103,6 @@ impl<'k> Walk<'k> {
             requirements: Vec::new(),
             generation: 0,
             sites: Vec::new(),
-            blind: 0,
         };
         for (i, param) in ir.params.iter().enumerate() {
             let i = i as u32;
@@ -457,8 +454,11 @@ impl<'k> Walk<'k> {
         let is_exact = self.atoms.is_launch(poly);
         for Found { all, deps: own, is_sharp } in found {
             let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
-            let is_needed =
-                |one: &Poly| is_sharp && self.is_plain(one) || self.is_needed(one, poly);
+            // Several lengths come from cases whose guards the search lost sight of.
+            let is_split = all.iter().filter(|one| self.has_len(one)).count() > 1;
+            let is_needed = |one: &Poly| {
+                is_sharp && self.is_plain(one) || !is_split && self.is_needed(one, poly)
+            };
             if !is_exact && !all.iter().all(is_needed) {
                 continue;
             }
@@ -530,14 +530,7 @@ impl<'k> Walk<'k> {
             .filter(|atom| !self.atoms.get(*atom).is_launch)
             .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
-            // If there are guards, perhaps the search lost sight of one: a buffer as long as the grid,
-            // or some elements longer than a size, is too long.
-            let is_longer = poly.constant < 0
-                && matches!(&poly.terms[..], [a, b] if a.factor == -b.factor)
-                && poly.atoms().any(is_param);
-            let is_blind = (self.blind > 0 || self.facts.guards().next().is_some())
-                && (poly.atoms().any(is_grid) || is_longer || poly.constant < -ROOM);
-            return len.factor > 0 && !is_blind;
+            return len.factor > 0;
         }
         // The guards' parameters bound the indices, to the element. Only threads and blocks without
         // a guard may reach further.
@@ -550,6 +543,10 @@ impl<'k> Walk<'k> {
             && others.all(|term| {
                 term.factor.abs() <= len.factor && term.atoms.iter().all(|atom| is_param(*atom))
             })
+    }
+
+    fn has_len(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)))
     }
 
     /// Returns whether the condition asks for a buffer as long as sizes say, neither as long as all
@@ -680,10 +677,7 @@ impl<'k> Walk<'k> {
         let before = self.vars.clone();
         let mark = self.mark();
         self.assume(&cond.yes, cond.deps);
-        let is_blind = cond.as_known().is_none() && cond.yes.is_empty();
-        self.blind += u32::from(is_blind);
         self.region(then_region);
-        self.blind -= u32::from(is_blind);
         self.back_to(mark);
         let after_then = std::mem::replace(&mut self.vars, before);
         if let Some(region) = else_region {
