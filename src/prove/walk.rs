@@ -530,7 +530,9 @@ impl<'k> Walk<'k> {
             .filter(|atom| !self.atoms.get(*atom).is_launch)
             .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
-            return len.factor > 0;
+            // No buffer is longer by the range of a type.
+            let is_short = len.atoms.len() == 1 && poly.constant >= -ROOM;
+            return len.factor > 0 && is_short;
         }
         // The guards' parameters bound the indices, to the element. Only threads and blocks without
         // a guard may reach further.
