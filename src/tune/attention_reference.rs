@@ -197,7 +197,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         let ParamsAt { table, row, page, group, k_strides, v_strides, .. } = self.args;
         let [sequence, head, _] = self.place();
         let (key_head, lane) = (head / *group, self.lane.cvt::<i64>());
-        let number = table.load(k, sequence * *row + key / *page).cvt::<i64>();
+        let number = table.load(sequence * *row + key / *page).cvt::<i64>();
         [k_strides, v_strides].map(|[of_key, of_head, of_page]| {
             key % *page * *of_key + key_head * *of_head + number * *of_page + lane
         })
@@ -207,7 +207,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
     fn score(&self, k: &Body<'b, '_>, q: &[Val<'b, f32>], at: Val<'b, i64>) -> Val<'b, f32> {
         let mut sum: Val<'b, f32> = k.constant(0.0);
         for (i, q) in (0..).zip(q) {
-            sum = self.args.k.load(k, at + 32 * i).cvt::<f32>().fma(*q, sum);
+            sum = self.args.k.load(at + 32 * i).cvt::<f32>().fma(*q, sum);
         }
         for distance in [16, 8, 4, 2, 1] {
             sum += k.shfl_bfly(WARP, sum, distance);
@@ -221,10 +221,10 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         let ParamsAt { o, lse, o_strides, found, .. } = self.args;
         let at = self.offset(*o_strides);
         for i in 0..i64::from(self.dims[1] / 32) {
-            let element = o.load(k, at + 32 * i).cvt::<f32>();
+            let element = o.load(at + 32 * i).cvt::<f32>();
             k.if_(!element.eq(element), |k| found.red().add(k, 0, 1));
         }
-        let element = lse.load(k, self.number);
+        let element = lse.load(self.number);
         k.if_(!element.eq(element) & self.lane.eq(0), |k| found.red().add(k, 0, 1));
     }
 
@@ -234,7 +234,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         let ParamsAt { unit, powers, found, .. } = self.args;
         let at = self.offset(*q_strides);
         let steps = |dim: u32| 0..i64::from(dim / 32);
-        let q: Vec<_> = steps(self.dims[0]).map(|i| q.load(k, at + 32 * i).cvt::<f32>()).collect();
+        let q: Vec<_> = steps(self.dims[0]).map(|i| q.load(at + 32 * i).cvt::<f32>()).collect();
         let [_, _, query] = self.place();
         let low = (query + *lower).max(0).min(*keys);
         let high = (query + *upper + 1).min(*keys).max(low);
@@ -248,27 +248,27 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         k.for_(range(low, high), (), |k, key, ()| {
             let [at, of_value] = self.offsets_of_key(k, key);
             let power = (self.score(k, &q, at) - max).exp().cvt::<f64>();
-            sum.set(k, sum.get(k) + power);
+            sum.set(sum.get() + power);
             for (i, (value, magnitude)) in (0..).zip(&columns) {
-                let v = v.load(k, of_value + 32 * i).cvt::<f32>();
-                value.set(k, value.get(k) + power * v.cvt::<f64>());
-                magnitude.set(k, magnitude.get(k) + power * v.abs().cvt::<f64>());
+                let v = v.load(of_value + 32 * i).cvt::<f32>();
+                value.set(value.get() + power * v.cvt::<f64>());
+                magnitude.set(magnitude.get() + power * v.abs().cvt::<f64>());
             }
         });
-        let (sum, at) = (sum.get(k), self.offset(*o_strides));
+        let (sum, at) = (sum.get(), self.offset(*o_strides));
         let is_seen = sum.gt(0.0);
         for (i, (value, magnitude)) in (0..).zip(&columns) {
             let [expected, magnitude] =
-                [value, magnitude].map(|of| is_seen.select(of.get(k) / sum, 0.0).cvt::<f32>());
+                [value, magnitude].map(|of| is_seen.select(of.get() / sum, 0.0).cvt::<f32>());
             // An error in all exponentials affects numerator and denominator; their rounding
             // affects the numerator only.
             let slack = (*unit + *powers * 2.0) * magnitude + *unit * expected.abs();
-            let element = o.load(k, at + 32 * i).cvt::<f32>();
+            let element = o.load(at + 32 * i).cvt::<f32>();
             let is_close = (element - expected).abs().le(slack);
             k.if_(!is_close, |k| found.red().add(k, 1, 1));
         }
         let expected = is_seen.select(max + sum.cvt::<f32>().ln(), f32::NEG_INFINITY);
-        let element = lse.load(k, self.number);
+        let element = lse.load(self.number);
         let is_close = element.eq(expected) | (element - expected).abs().le(*powers);
         k.if_(!is_close & self.lane.eq(0), |k| found.red().add(k, 1, 1));
     }

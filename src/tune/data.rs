@@ -78,10 +78,10 @@ fn fill_body(target: Target) -> Result<Kernel<Declared>, BuildErrors> {
             let hash = (hash ^ (hash >> 16)) * 0x7feb_352du32;
             let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
             let index = (hash ^ (hash >> 16)) >> 16;
-            let value = table.load(k, index);
+            let value = table.load(index);
             let is_byte = matches!(X::scalar(), Scalar::I8 | Scalar::U8);
             let value = if is_byte { value * INTEGERS } else { value };
-            x.store(k, i, value.cvt::<X>());
+            x.store(i, value.cvt::<X>());
         });
     })
 }
@@ -169,7 +169,7 @@ fn compare_body(target: Target) -> Result<Kernel<Declared>, BuildErrors> {
         k.for_(range(first, len).step(threads), (), |k, i, ()| {
             let (matrix, inside) = (i / elements, i % elements);
             let at = matrix * next + inside / columns * pitch + inside % columns;
-            let (x, y) = (x.load(k, at).cvt::<f32>(), y.load(k, at).cvt::<f32>());
+            let (x, y) = (x.load(at).cvt::<f32>(), y.load(at).cvt::<f32>());
             let close = (x - y).abs().le(relative.fma(y.abs(), absolute));
             k.if_(!close, |k| {
                 found.red().add(k, 0, 1);

@@ -107,7 +107,7 @@ impl Tunable for PermuteTunable {
                 from += index * mode[1];
                 to += index * mode[2];
             }
-            at.x[0].load(k, from).cvt::<f32>().eq(at.y.load(k, to).cvt::<f32>())
+            at.x[0].load(from).cvt::<f32>().eq(at.y.load(to).cvt::<f32>())
         })
     }
 }
@@ -201,10 +201,10 @@ impl Tunable for GatherTunable {
         Definition { x, y, list: Some(list), sizes, items }.check(|k, at| {
             let [x_pitch, y_pitch, columns] = at.sizes;
             let (row, column) = (at.item / columns, at.item % columns);
-            let listed = at.list.load(k, row).cvt::<i64>();
+            let listed = at.list.load(row).cvt::<i64>();
             let [from, to] = if side == GatherSide::Input { [listed, row] } else { [row, listed] };
-            let x = at.x[0].load(k, from * x_pitch + column).cvt::<f32>();
-            x.eq(at.y.load(k, to * y_pitch + column).cvt::<f32>())
+            let x = at.x[0].load(from * x_pitch + column).cvt::<f32>();
+            x.eq(at.y.load(to * y_pitch + column).cvt::<f32>())
         })
     }
 }

@@ -115,7 +115,7 @@ impl Tunable for TransposeTunable {
                 from += index * mode[1];
                 to += index * mode[2];
             }
-            at.x[0].load(k, from).cvt::<f32>().eq(at.y.load(k, to).cvt::<f32>())
+            at.x[0].load(from).cvt::<f32>().eq(at.y.load(to).cvt::<f32>())
         })
     }
 }

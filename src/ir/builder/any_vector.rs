@@ -196,7 +196,7 @@ impl<P: Pointer> Val<'_, P> {
         let elem = P::Elem::scalar();
         type_of(elem, lanes)?;
         if lanes == 1 {
-            return Some(self.load(k, index).into());
+            return Some(self.load(index).into());
         }
         let cx = k.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));

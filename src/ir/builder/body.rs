@@ -389,7 +389,7 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
         let value = init.into_val(self.cx);
         let var = Var { regs: self.registers(1) };
-        var.regs.set(self, 0, value);
+        var.regs.set(0, value);
         var
     }
 
@@ -404,7 +404,7 @@ impl<'b, 'o> Body<'b, 'o> {
             let (location, region) = (state.location(location), state.region());
             state.ir.vars.push(VarData { ty: T::ty(), len, region, location, name: None })
         });
-        Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
+        Registers { var, first: 0, len, cx: Some(self.cx), ty: PhantomData }
     }
 }
 
@@ -426,9 +426,14 @@ impl<'b, 'o> Body<'b, 'o> {
 
 /// A mutable register, made by [`Body::var`]. Use it if a value changes inside a loop or a branch
 /// and you do not want to pass it through the closures. [`Registers`] is an array of them.
-#[derive(Debug)]
 pub struct Var<'b, T> {
     regs: Registers<'b, T>,
+}
+
+impl<T> std::fmt::Debug for Var<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.regs.fmt(f)
+    }
 }
 
 impl<T> Clone for Var<'_, T> {
@@ -438,17 +443,23 @@ impl<T> Clone for Var<'_, T> {
 }
 impl<T> Copy for Var<'_, T> {}
 
-impl<T: Ty> Var<'_, T> {
+impl<'b, T: Ty> Var<'b, T> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.regs.body()
+    }
+
     /// Returns the register's current value.
     #[track_caller]
-    pub fn get<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T> {
-        self.regs.get(k, 0)
+    pub fn get(&self,) -> Val<'b, T> {
+        let k = &self.body();
+        self.regs.get(0)
     }
 
     /// Sets the register to `value`.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
-        self.regs.set(k, 0, value);
+    pub fn set(&self, value: impl IntoOperand<'b, T>) {
+        let k = &self.body();
+        self.regs.set(0, value);
     }
 }
 
@@ -457,13 +468,19 @@ impl<T: Ty> Var<'_, T> {
 ///
 /// The index is a host integer, because registers have no addresses; if you need a device index,
 /// use [`Body::local_array`]. The build fails if a register is read that may not have been set.
-#[derive(Debug)]
 pub struct Registers<'b, T> {
     var: VarId,
     first: u32,
     len: u32,
-    body: PhantomData<&'b ()>,
+    /// `None` only in host parts, which are never used as they are.
+    cx: Option<&'b Context>,
     ty: PhantomData<fn() -> T>,
+}
+
+impl<T> std::fmt::Debug for Registers<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registers").field("var", &self.var).finish_non_exhaustive()
+    }
 }
 
 impl<T> Clone for Registers<'_, T> {
@@ -474,6 +491,11 @@ impl<T> Clone for Registers<'_, T> {
 impl<T> Copy for Registers<'_, T> {}
 
 impl<'r, T: Ty> Registers<'r, T> {
+    pub(crate) fn body(&self) -> Body<'r, 'r> {
+        #[expect(clippy::expect_used)]
+        Body::new(self.cx.expect("a host part is rebound before it is used"))
+    }
+
     /// Returns how many registers the array has, for a host loop over all of them.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
     pub fn len(&self) -> u32 {
@@ -506,7 +528,8 @@ impl<'r, T: Ty> Registers<'r, T> {
     /// assert!(kernel.ptx().text().contains("%acc_3"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
-    pub fn named(self, k: &Body<'_, '_>, name: &'static str) -> Self {
+    pub fn named(self, name: &'static str) -> Self {
+        let k = &self.body();
         k.context().with(|state| {
             state.ir.vars[self.var].name = Some(name);
         });
@@ -519,9 +542,9 @@ impl<'r, T: Ty> Registers<'r, T> {
     }
 
     /// Returns the same registers for use in a body inside or outside this one.
-    pub(crate) fn rebound<'x>(self) -> Registers<'x, T> {
+    pub(crate) fn rebound<'x>(self, cx: Option<&'x Context>) -> Registers<'x, T> {
         let Registers { var, first, len, ty, .. } = self;
-        Registers { var, first, len, body: PhantomData, ty }
+        Registers { var, first, len, cx, ty }
     }
 
     /// Returns whether both are the same registers.
@@ -541,7 +564,7 @@ impl<'r, T: Ty> Registers<'r, T> {
             let (region, location) = (state.region(), state.location(location));
             state.ir.vars.push(VarData { ty: T::ty(), len: 1, region, location, name: None })
         });
-        Registers { var, first: 0, len: 1, body: PhantomData, ty: PhantomData }
+        Registers { var, first: 0, len: 1, cx: Some(cx), ty: PhantomData }
     }
 
     /// Returns whether the body that declared the variable is still open; records an error if not.
@@ -561,8 +584,8 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// Returns the same registers with type `U`, or `None` if their type is another one.
     pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
-        let Registers { var, first, len, body, .. } = *self;
-        (T::ty() == U::ty()).then_some(Registers { var, first, len, body, ty: PhantomData })
+        let Registers { var, first, len, cx, .. } = *self;
+        (T::ty() == U::ty()).then_some(Registers { var, first, len, cx, ty: PhantomData })
     }
 
     /// Returns `len` registers starting at `first` as an array of their own, for example the
@@ -575,14 +598,16 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// Returns the current value of register `index`.
     #[track_caller]
-    pub fn get<'c>(&self, k: &Body<'c, '_>, index: u32) -> Val<'c, T> {
+    pub fn get(&self, index: u32) -> Val<'r, T> {
+        let k = &self.body();
         let cx = k.context();
         cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
     }
 
     /// Sets register `index` to `value`.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, index: u32, value: impl IntoOperand<'c, T>) {
+    pub fn set(&self, index: u32, value: impl IntoOperand<'r, T>) {
+        let k = &self.body();
         let cx = k.context();
         let value = cx.operand_of(value);
         cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
@@ -590,10 +615,11 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// Sets all registers to `value`, for example accumulators to 0 before the main loop.
     #[track_caller]
-    pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
+    pub fn fill(&self, value: impl IntoOperand<'r, T>) {
+        let k = &self.body();
         let value = value.into_operand(k.context());
         for index in 0..self.len {
-            self.set(k, index, value);
+            self.set(index, value);
         }
     }
 }
@@ -620,31 +646,31 @@ impl<'b, T> Val<'b, T> {
 ///
 /// Accesses one element through a pointer. The first argument is the body to which the access is
 /// appended.
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads the element at `self + index`; `index` counts elements. Guard it with
     /// [`if_`](Body::if_) if the index may be out of bounds. PTX ISA 9.7.9.8 `ld`.
     #[doc(alias("tl.load", "ld"))]
     #[track_caller]
-    pub fn load<'c, I: MemIndex>(
+    pub fn load<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-    ) -> Val<'c, P::Elem> {
-        self.load_with(k, index, LoadAccess::default())
+        index: impl IntoVal<'b, I>,
+    ) -> Val<'b, P::Elem> {
+        let k = &self.body();
+        self.load_with(index, LoadAccess::default())
     }
 
     /// Stores `value` at `self + index`; `index` counts elements. Guard it with [`if_`](Body::if_)
     /// if the index may be out of bounds. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("tl.store", "st"))]
     #[track_caller]
-    pub fn store<'c, I: MemIndex>(
+    pub fn store<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
     ) where
         P: MutPointer,
     {
-        self.store_with(k, index, value, StoreAccess::default());
+        let k = &self.body();
+        self.store_with(index, value, StoreAccess::default());
     }
 }

@@ -404,6 +404,11 @@ impl<'b, T> Val<'b, T> {
         self.cx
     }
 
+    /// Returns a handle of the innermost open body of the value's kernel, to append operations to.
+    pub fn body(self) -> super::body::Body<'b, 'b> {
+        super::body::Body::new(self.cx)
+    }
+
     /// Returns the value's id in the IR, for example to look up how the IR defines it.
     pub fn id(self) -> Value {
         self.id

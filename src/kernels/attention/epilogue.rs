@@ -74,9 +74,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             let rounded = plan.part_mma.slice(0).fragment_c::<X>(k, shape.clone());
             let (from, to) = (output.variables(), rounded.variables());
             for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
-                let values = pair.map(|at| from.get(k, part * to.len() + at));
+                let values = pair.map(|at| from.get(part * to.len() + at));
                 let values = Val::pack(values).cvt::<X>().lanes();
-                pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
+                pair.into_iter().zip(values).for_each(|(at, value)| to.set(at, value));
             }
             let (of, stage) = match o_ring {
                 Some(ring) => (ring, self.group * OUTPUT_STAGES + pipe.stage(part)),

@@ -50,9 +50,9 @@ impl<'b> Item<'b> {
         let (mut lower, mut upper, mut starts) = (args.lower, args.upper, None);
         if let Some(of) = sequences {
             let found = Sequences { starts: of.q_starts, count: of.count }.decode(k, tile, rows);
-            let start = of.k_starts.load(k, found.sequence);
+            let start = of.k_starts.load(found.sequence);
             (tile, queries) = (found.tile, found.len);
-            keys = of.k_starts.load(k, found.sequence + 1) - start;
+            keys = of.k_starts.load(found.sequence + 1) - start;
             (lower, upper) = (lower + (keys - queries), upper + (keys - queries));
             starts = Some([found.start, start]);
         }
@@ -120,7 +120,7 @@ impl<'b> Item<'b> {
         for (offset, lse) in rows.row_offsets().iter().zip(lse) {
             let row = own.query(*offset);
             let at = own.head(*offset) * args.queries + self.query(row);
-            k.if_(column.eq(0) & row.lt(self.queries), |k| args.lse.store(k, at, lse));
+            k.if_(column.eq(0) & row.lt(self.queries), |k| args.lse.store(at, lse));
         }
     }
 
@@ -147,7 +147,7 @@ impl<'b> Item<'b> {
             k.if_(row.lt(self.queries), |k| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
                     if let Some(vector) = AnyVector::from(Val::pack(words)).cast(X::scalar()) {
-                        to.store_vector(k, offset, vector);
+                        to.store_vector(offset, vector);
                     }
                 }
             });

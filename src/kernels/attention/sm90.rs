@@ -59,7 +59,7 @@ impl Plan {
         if let Some(order) = order {
             order.init(k, thread.eq(0));
         }
-        k.if_(thread.eq(0), |k| open.init(k, 1));
+        k.if_(thread.eq(0), |k| open.init(1));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
@@ -312,7 +312,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     #[inline]
     fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
         match q_state.stages {
-            1 => self.open.wait_parity(k, 1u32),
+            1 => self.open.wait_parity(1u32),
             _ => self.shared.pipes[0].wait(k, q_state),
         }
     }

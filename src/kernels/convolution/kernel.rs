@@ -210,18 +210,18 @@ impl Plan {
             let pair = (bias == ConvolutionBias::PerChannel).then(|| {
                 // Columns past the last one are not stored, so they can take any bias.
                 let at = (column + 8 * unit).min(params.out_channels - 2);
-                let pair: Val<'_, Vector<X, 2>> = params.bias.load_vector(k, at);
+                let pair: Val<'_, Vector<X, 2>> = params.bias.load_vector(at);
                 pair.lanes().map(|value| value.cvt::<f32>())
             });
             for i in 0..4u32 {
-                let mut value = values.get(k, 4 * unit + i);
+                let mut value = values.get(4 * unit + i);
                 if let Some(pair) = pair {
                     value += pair[i as usize % 2];
                 }
                 if let Some(activation) = activation {
                     value = activation.apply(value);
                 }
-                values.set(k, 4 * unit + i, value);
+                values.set(4 * unit + i, value);
             }
         }
     }

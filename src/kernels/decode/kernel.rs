@@ -44,7 +44,7 @@ impl Tiles {
         let (block, split, thread) = (k.block_idx().x, k.block_idx().y, k.thread_idx().x);
         let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
         let (sequence, head) = (of_tile / args.key_heads, of_tile % args.key_heads);
-        let len = args.lens.load(k, sequence).max(0).min(args.max_len);
+        let len = args.lens.load(sequence).max(0).min(args.max_len);
         let first = split * args.tokens;
         // A sequence without keys has one split, which writes zeros.
         let splits = ((len + args.tokens - 1) / args.tokens).max(1);
@@ -93,7 +93,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
         let (args, key) = (self.args, self.key(step));
         let entry = self.place[0] * args.row + (key >> args.page_bits);
-        k.if_with(key.lt(self.keys[1]), -1, |k| args.table.load(k, entry))
+        k.if_with(key.lt(self.keys[1]), -1, |k| args.table.load(entry))
     }
 
     /// Starts to copy a step's keys and values into a stage, or zeros if there are none. Returns 1
@@ -252,22 +252,22 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     ) -> Sums<'b> {
         let columns = self.tiles.config.share_columns();
         let sums = k.registers::<f32>(2 * columns);
-        sums.fill(k, 0.0);
+        sums.fill(0.0);
         let parts = parts.offset(self.warp * self.tiles.config.share_numbers() + k.lane_id());
         let softmax = k.for_(numbers, OnlineSoftmax::new(k), |k, number, softmax| {
             let part = parts.offset(number * pitch);
-            let load = |row, column| part.load(k, 32 * (row * (columns + 2) + column));
+            let load = |row, column| part.load(32 * (row * (columns + 2) + column));
             let [max, sum] = [columns, columns + 1].map(|at| [load(0, at), load(1, at)]);
             let other = OnlineSoftmax { max, sum };
             let (softmax, [old, new]) = softmax.join(k, other, self.args.scale);
             for register in 0..2 * columns {
                 let (row, column) = (register / columns, register % columns);
                 let number = load(row, column) * new[row as usize];
-                sums.set(k, register, sums.get(k, register).fma(old[row as usize], number));
+                sums.set(register, sums.get(register).fma(old[row as usize], number));
             }
             softmax
         });
-        let of_row = |row| (0..columns).map(|at| sums.get(k, row * columns + at)).collect();
+        let of_row = |row| (0..columns).map(|at| sums.get(row * columns + at)).collect();
         Sums { sums: [of_row(0), of_row(1)], softmax }
     }
 
@@ -289,11 +289,11 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
                 for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
                     let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
-                    to.store_vector(k, pair, Val::pack(two).cvt::<X>());
+                    to.store_vector(pair, Val::pack(two).cvt::<X>());
                 }
                 k.if_(column.eq(0) & args.has_lse.ne(0), |k| {
                     let head = sequence * (args.key_heads * args.group) + head;
-                    args.lse.store(k, head * args.queries + query, lse[number]);
+                    args.lse.store(head * args.queries + query, lse[number]);
                 });
             });
         }
@@ -314,6 +314,6 @@ impl<'b> Sums<'b> {
         let OnlineSoftmax { max, sum } = self.softmax;
         let rows = self.sums.iter().zip(max).zip(sum);
         let numbers = rows.flat_map(|((sums, max), sum)| sums.iter().copied().chain([max, sum]));
-        (0u32..).step_by(32).zip(numbers).for_each(|(at, number)| to.store(k, at, number));
+        (0u32..).step_by(32).zip(numbers).for_each(|(at, number)| to.store(at, number));
     }
 }

@@ -277,6 +277,6 @@ fn listed_row<'b>(
     k: &mut Body<'b, '_>,
     (index, row, [limit, rows]): (Val<'b, Global<i32>>, Val<'b, i64>, [Val<'b, i32>; 2]),
 ) -> (Val<'b, i64>, Val<'b, bool>) {
-    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |k| index.load(k, row));
+    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |k| index.load(row));
     (other.cvt::<i64>(), other.ge(0) & other.lt(limit))
 }

@@ -397,7 +397,7 @@ fn build(config: &RowReduceConfig) -> Result<Kernel<Params<Input, Output>>, Buil
                     });
                     found = (max, at.bitcast());
                 }
-                k.if_(is_first, |k| y.store(k, row, op.finished(found, columns)));
+                k.if_(is_first, |k| y.store(row, op.finished(found, columns)));
                 return;
             }
             let (identity, combine) = op.monoid();
@@ -410,7 +410,7 @@ fn build(config: &RowReduceConfig) -> Result<Kernel<Params<Input, Output>>, Buil
             });
             let [result] = part.reduce(k, [own], |_, [a], [b]| [combine(a, b)]);
             let result = (result, columns);
-            k.if_(is_first, |k| y.store(k, row, op.finished(result, columns)));
+            k.if_(is_first, |k| y.store(row, op.finished(result, columns)));
         },
     )
 }

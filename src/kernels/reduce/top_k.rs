@@ -306,8 +306,8 @@ fn build<const N: usize>(config: &TopKConfig) -> Result<Kernel<Params<Input>>, B
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
                 k.if_(is_result, |k| {
                     let at = row * i64::from(count) + rank.cvt::<i64>();
-                    values.store(k, at, value);
-                    indices.store(k, at, column);
+                    values.store(at, value);
+                    indices.store(at, column);
                 });
             }
         },

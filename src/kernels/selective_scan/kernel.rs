@@ -128,11 +128,11 @@ impl SelectiveScanConfig {
         let (in_a, in_states) = (in_channel(channel.cvt()), in_channel(row));
         let a = k.if_with(channel.lt(p.channels), zeros.clone(), |k| {
             let a = p.a.offset(in_a);
-            (0..share).map(|n| a.load(k, n) * LOG2_E).collect()
+            (0..share).map(|n| a.load(n) * LOG2_E).collect()
         });
         let h = k.if_with(channel.lt(p.initial_channels), zeros, |k| {
             let initial = p.initial.offset(in_states);
-            (0..share).map(|n| initial.load(k, n)).collect()
+            (0..share).map(|n| initial.load(n)).collect()
         });
         let chunks = (p.length + (steps - 1)) / steps;
         let h = k.for_(range(0, chunks), h, |k, chunk, h| {
@@ -146,7 +146,7 @@ impl SelectiveScanConfig {
         if let Some(last) = last {
             k.if_(channel.lt(p.channels), |k| {
                 let last = last.offset(in_states);
-                (0..).zip(&h).for_each(|(n, h)| last.store(k, n, *h));
+                (0..).zip(&h).for_each(|(n, h)| last.store(n, *h));
             });
         }
     }
@@ -195,7 +195,7 @@ impl<'b> Block<'b> {
         let index = self.batch * p.channels.cvt::<i64>() + channel.cvt::<i64>();
         let [bias, skip] =
             [(p.bias, p.bias_channels), (p.skip, p.skip_channels)].map(|(from, count)| {
-                k.if_with(exists & channel.lt(count), 0.0, |k| from.load(k, channel))
+                k.if_with(exists & channel.lt(count), 0.0, |k| from.load(channel))
             });
         let [part, gate] =
             [p.length, p.gate_length].map(|steps| self.part(k, exists.select(steps, 0)));
@@ -266,14 +266,14 @@ impl<'b> Block<'b> {
             for (to, values) in [(self.deltas, deltas), (self.inputs, inputs)] {
                 let vectors = values.chunks(self.vector() as usize);
                 for (at, vector) in self.places(&channel.sequence).into_iter().zip(vectors) {
-                    to.store_slice(k, at, vector);
+                    to.store_slice(at, vector);
                 }
             }
         }
         let pitch = SelectiveScanConfig::padded(self.config.states, &self.tile);
         for (sequence, elements, to) in matrices {
             for (step, value) in sequence.part.columns().into_iter().zip(elements.iter_f32()) {
-                to.store(k, step * pitch + sequence.row, value);
+                to.store(step * pitch + sequence.row, value);
             }
         }
         loaded
@@ -309,7 +309,7 @@ impl<'b> Block<'b> {
             let sums = k.reduce(Group::Lanes(lanes), sums, |_, a, b| {
                 a.into_iter().zip(b).map(|(a, b)| a + b).collect()
             });
-            k.if_(lane.eq(0), |k| self.sums.store_slice(k, at, &sums));
+            k.if_(lane.eq(0), |k| self.sums.store_slice(at, &sums));
             h
         })
     }

@@ -310,17 +310,17 @@ impl<'b> ThrCopy<'_, 'b> {
                 (_, Some(inside)) => {
                     let Step { from, to } = &step;
                     let held = k.registers::<S::Elem>(from.indices.len() as u32);
-                    held.fill(k, S::Elem::default());
+                    held.fill(S::Elem::default());
                     k.if_(inside, |k| {
                         let values = from.engine.read_vector(k, &from.indices);
                         let values = values.and_then(|vector| vector.values::<S::Elem>());
                         for (i, value) in (0..).zip(values.unwrap_or_default()) {
-                            held.set(k, i, value);
+                            held.set(i, value);
                         }
                     });
                     let mut values = Vec::with_capacity(from.indices.len());
                     for i in 0..held.len() {
-                        values.push(held.get(k, i));
+                        values.push(held.get(i));
                     }
                     if let Some(vector) = crate::ir::builder::AnyVector::pack(&values) {
                         to.engine.write_vector(k, &to.indices, vector);

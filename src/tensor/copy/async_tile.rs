@@ -447,7 +447,7 @@ impl<'b, T: Element> LoadedElements<'b, T> {
     #[track_caller]
     pub fn store<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         let k = &mut k.rescoped();
-        self.0.iter().for_each(|(to, element)| to.store(k, 0, *element));
+        self.0.iter().for_each(|(to, element)| to.store(0, *element));
     }
 }
 
@@ -572,7 +572,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         for element in 0..16 / self.tile.elem.size_bytes() {
             for (from, to, inside, left) in all {
                 let inside = *inside & left.gt(element);
-                let x = k.if_with(inside, T::default(), |k| from.load(k, element));
+                let x = k.if_with(inside, T::default(), |k| from.load(element));
                 loaded.push((to.offset(element), x));
             }
         }

@@ -148,5 +148,5 @@ fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(
 {
     let zero: Val<'_, Vector<W, N>> = Val::pack([k.constant(W::default()); N]);
     let (base, offset) = at.recast::<W>(k).resolve();
-    base.store_vector(k, offset, zero);
+    base.store_vector(offset, zero);
 }

@@ -181,9 +181,9 @@ impl<'b, T: Element> ThrLines<'b, T> {
     /// Loads a unit's vectors.
     fn load(&self, k: &Body<'b, '_>, number: u32, from: Val<'b, Global<u32>>) {
         for first in [0, 4] {
-            let words = from.load_vector::<4>(k, first as i32).lanes();
+            let words = from.load_vector::<4>(first as i32).lanes();
             for (word, register) in words.into_iter().zip(8 * number + first..) {
-                self.words.set(k, register, word);
+                self.words.set(register, word);
             }
         }
     }
@@ -235,7 +235,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             k.if_else(
                 unit.is_inside,
                 |k| self.thr.load(k, number, unit.from),
-                |k| (0..8).for_each(|word| self.thr.words.set(k, 8 * number + word, 0)),
+                |k| (0..8).for_each(|word| self.thr.words.set(8 * number + word, 0)),
             );
         }
     }
@@ -286,7 +286,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         let units = thr.units(at).into_iter().zip(thr.units(next));
         for (number, (unit, following)) in (0..).zip(units) {
             let [low, high] = [0, 4]
-                .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(k, 8 * number + first + word)));
+                .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(8 * number + first + word)));
             let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
             let words = if by_rows {
                 // The compiler computes these masks once per column.
@@ -300,7 +300,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             let store = |k: &mut Body<'_, '_>| {
                 let Some(to) = to.element(k, "store", &coord) else { return };
                 let (to, at) = to.plain().recast::<u32>(k).resolve();
-                to.store_vector(k, at, Val::pack(words));
+                to.store_vector(at, Val::pack(words));
             };
             if (number + 1) * GROUP <= total {
                 store(k);
@@ -325,7 +325,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
                 let from = at.first.offset(unit.offset);
                 for i in 0..per_unit::<T>() {
                     k.if_(elements.gt(i), |k| {
-                        let x = from.load(k, i);
+                        let x = from.load(i);
                         to.store(k, thr.of.coord([unit.line, unit.column + i]), x);
                     });
                 }

@@ -334,14 +334,14 @@ impl MatrixLoad {
                 Form::Matrices { transposed: false } => matrices.ldmatrix(k, at, MatrixOrder::Rows),
                 Form::Words => {
                     let word =
-                        base.ptr_cast::<W>().load(k, bytes / i64::from(W::scalar().size_bytes()));
-                    registers.iter().for_each(|register| words.set(k, *register, word));
+                        base.ptr_cast::<W>().load(bytes / i64::from(W::scalar().size_bytes()));
+                    registers.iter().for_each(|register| words.set(*register, word));
                     continue;
                 }
             };
             let four = four.bitcast::<Vector<u32, 4>>().lanes();
             for (word, register) in four.into_iter().zip(registers) {
-                words.set(k, *register, word.cvt::<W>());
+                words.set(*register, word.cvt::<W>());
             }
         }
     }

@@ -89,7 +89,7 @@ impl<'s, 'b, T: Element> OverlappedStore<'s, 'b, T> {
             k.report(TensorError { operation: "OverlappedStore", operand, kind });
         }
         let kept = k.registers(store.words_of_columns(columns).max(1));
-        kept.fill(k, 0);
+        kept.fill(0);
         OverlappedStore { store, kept, parts }
     }
 

@@ -104,12 +104,12 @@ where
         let fill = k.value::<P::Elem>(fill);
         k.if_else(
             self.is_whole(at),
-            |k| k.yield_(self.base.load_vector::<N>(k, at)),
+            |k| k.yield_(self.base.load_vector::<N>(at)),
             |k| {
                 let mut lanes = [fill; N];
                 for (lane, value) in (0..).zip(&mut lanes) {
                     let at = at + lane;
-                    *value = k.if_with(self.has(at), fill, |k| self.base.load(k, at));
+                    *value = k.if_with(self.has(at), fill, |k| self.base.load(at));
                 }
                 k.yield_(Val::pack(lanes))
             },
@@ -130,11 +130,11 @@ where
         let at = k.value::<i32>(number) * Self::LANES;
         k.if_else(
             self.is_whole(at),
-            |k| self.base.store_vector(k, at, vector),
+            |k| self.base.store_vector(at, vector),
             |k| {
                 for (lane, value) in (0..).zip(vector.lanes()) {
                     let at = at + lane;
-                    k.if_(self.has(at), |k| self.base.store(k, at, value));
+                    k.if_(self.has(at), |k| self.base.store(at, value));
                 }
             },
         );

@@ -288,7 +288,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let _call = k.call();
         let Matrix { end, end_column, .. } = matrix;
         let accumulators = acc.variables();
-        let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
+        let mut values = [0, 1, 2, 3].map(|i| accumulators.get(4 * unit + i));
         let checks = map.has_effects() && !map.is_identity();
         let end = if checks { self.end(origin, end) } else { end };
         let inside = |[row, column, batch]: [Val<'b, i32>; 3]| {
@@ -463,7 +463,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 / self.store.sums() * unit, batch];
             let made = self.words_at(k, acc, unit, (at, matrix), map);
-            (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
+            (words * unit..).zip(made).for_each(|(i, word)| kept.set(i, word));
         }
     }
 
@@ -482,7 +482,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let (words, units) = (self.words_of_unit(), columns * self.store.sums() / 8);
         self.rows(k, [row, column + part * columns, batch], part, |k, unit| {
             let first = words * (part * units + unit);
-            (first..first + words).map(|word| kept.get(k, word)).collect()
+            (first..first + words).map(|word| kept.get(word)).collect()
         });
     }
 
@@ -551,18 +551,18 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let all = words(k, group);
             match (part, all.as_slice()) {
                 (1, [both]) => {
-                    upper.ptr_cast::<u8>().store(k, 0, both.cvt::<u8>());
-                    lower.ptr_cast::<u8>().store(k, 0, (*both >> 8u32).cvt::<u8>());
+                    upper.ptr_cast::<u8>().store(0, both.cvt::<u8>());
+                    lower.ptr_cast::<u8>().store(0, (*both >> 8u32).cvt::<u8>());
                 }
                 (2, [both]) => {
                     let halves = both.bitcast::<Vector<u16, 2>>().lanes();
                     for (to, half) in [upper, lower].into_iter().zip(halves) {
-                        to.ptr_cast::<u16>().store(k, 0, half);
+                        to.ptr_cast::<u16>().store(0, half);
                     }
                 }
                 (_, [first, second]) => {
-                    upper.ptr_cast::<u32>().store(k, 0, *first);
-                    lower.ptr_cast::<u32>().store(k, 0, *second);
+                    upper.ptr_cast::<u32>().store(0, *first);
+                    lower.ptr_cast::<u32>().store(0, *second);
                 }
                 // `words` makes one or two words per 8 accumulator columns.
                 _ => {}
@@ -585,8 +585,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let at = self.unit(2 * group) + inside;
             if let [a, b, c, d] = *words(k, group).as_slice() {
                 let pair = |x, y| -> Val<'_, Vector<u32, 2>> { Val::pack([x, y]) };
-                to.store_vector(k, at, pair(a, b));
-                to.store_vector(k, at + next, pair(c, d));
+                to.store_vector(at, pair(a, b));
+                to.store_vector(at + next, pair(c, d));
             }
         }
     }

@@ -120,8 +120,8 @@ impl AccumulatorOperand {
     ) {
         let (from, to) = (acc.variables(), a.variables());
         for (word, [low, high]) in (0..).zip(&self.words) {
-            let pair = Val::<Vector<f32, 2>>::pack([from.get(k, *low), from.get(k, *high)]);
-            to.set(k, word, pair.cvt::<T>().bitcast::<u32>());
+            let pair = Val::<Vector<f32, 2>>::pack([from.get(*low), from.get(*high)]);
+            to.set(word, pair.cvt::<T>().bitcast::<u32>());
         }
     }
 }

@@ -187,7 +187,7 @@ impl AccumulatorRows {
         row: usize,
     ) -> Vec<Val<'b, f32>> {
         let variables = acc.variables();
-        self.registers_of(row).iter().map(|register| variables.get(k, *register)).collect()
+        self.registers_of(row).iter().map(|register| variables.get(*register)).collect()
     }
 
     fn registers_of(&self, row: usize) -> &[u32] {
@@ -206,8 +206,8 @@ impl AccumulatorRows {
     ) {
         let variables = acc.variables();
         for (register, offset) in self.registers_of(row).iter().zip(&self.column_offsets) {
-            let value = variables.get(k, *register);
-            variables.set(k, *register, map(*offset, value));
+            let value = variables.get(*register);
+            variables.set(*register, map(*offset, value));
         }
     }
 

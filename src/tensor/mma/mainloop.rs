@@ -236,7 +236,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             k.if_(self.leader & more, |k| self.pipe.release(k, state));
             let (acc, partial) = (acc.variables(), partial.variables());
             for i in 0..acc.len() {
-                acc.set(k, i, acc.get(k, i) + partial.get(k, i));
+                acc.set(i, acc.get(i) + partial.get(i));
             }
             ((state.next(), step), more)
         });
@@ -317,6 +317,6 @@ pub(crate) fn copy_bits<S: Element>(
 ) {
     let (from, to) = (from.variables(), to.variables());
     for i in 0..from.len() {
-        to.set(k, i, from.get(k, i).bitcast());
+        to.set(i, from.get(i).bitcast());
     }
 }

@@ -188,7 +188,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     let words = fragment.variables();
     for value in 0..values {
         let at = layout.crd2idx(IntTuple::from((value, mn, step)))?.to_static()?;
-        all.push(words.get(k, u32::try_from(at).unwrap_or(u32::MAX)));
+        all.push(words.get(u32::try_from(at).unwrap_or(u32::MAX)));
     }
     Ok(all)
 }

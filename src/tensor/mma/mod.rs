@@ -234,16 +234,14 @@ fn in_pairs<'b, D: Element>(
     let accumulators = accumulators.of::<f16>()?;
     let pairs = k.registers::<Vector<f16, 2>>(accumulators.len() / 2);
     for pair in 0..pairs.len() {
-        pairs.set(
-            k,
-            pair,
-            Val::pack([accumulators.get(k, 2 * pair), accumulators.get(k, 2 * pair + 1)]),
+        pairs.set(pair,
+            Val::pack([accumulators.get(2 * pair), accumulators.get(2 * pair + 1)]),
         );
     }
     multiply(&pairs)?;
     for pair in 0..pairs.len() {
-        for (lane, value) in (0..).zip(pairs.get(k, pair).lanes()) {
-            accumulators.set(k, 2 * pair + lane, value);
+        for (lane, value) in (0..).zip(pairs.get(pair).lanes()) {
+            accumulators.set(2 * pair + lane, value);
         }
     }
     Some(())

@@ -47,7 +47,7 @@ impl<'b> GroupSizes<'b> {
     #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
         let first = product * self.words;
-        [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
+        [0, 1, 2].map(|word| self.table.load(first + word).cvt::<i32>())
     }
 
     /// Returns the counts of row tiles and column tiles of a GEMM, for tiles of `tile` rows and

@@ -91,8 +91,8 @@ impl<'b> RowGroups<'b> {
     #[inline]
     pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let is_listed = self.capacity.eq(0);
-        let bound = self.bounds.load(k, group);
-        let next = self.bounds.load(k, group + is_listed.select(k.constant(1), k.constant(0)));
+        let bound = self.bounds.load(group);
+        let next = self.bounds.load(group + is_listed.select(k.constant(1), k.constant(0)));
         let room = group * self.capacity;
         let end = room + next.min(self.capacity);
         [is_listed.select(bound, room), is_listed.select(next, end)]

@@ -131,13 +131,13 @@ impl<'b> Sequences<'b> {
             |_, (low, high)| (high - low).gt(1),
             |k, (low, high)| {
                 let middle = low + (high - low) / 2;
-                let first = starts.load(k, middle) / size + middle;
+                let first = starts.load(middle) / size + middle;
                 let is_below = slot.lt(first);
                 (is_below.select(low, middle), is_below.select(middle, high))
             },
         );
-        let start = starts.load(k, sequence);
-        let len = starts.load(k, sequence + 1) - start;
+        let start = starts.load(sequence);
+        let len = starts.load(sequence + 1) - start;
         SequenceTile { sequence, tile: slot - (start / size + sequence), start, len }
     }
 }

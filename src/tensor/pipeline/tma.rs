@@ -354,8 +354,8 @@ impl<'b> TmaPipeline<'b> {
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for stage in 0..self.stages {
-                self.full(k.value(stage)).init(k, self.writers.max(1));
-                self.empty(k.value(stage)).init(k, self.consumers * self.cluster);
+                self.full(k.value(stage)).init(self.writers.max(1));
+                self.empty(k.value(stage)).init(self.consumers * self.cluster);
             }
             k.fence_mbarrier_init();
         });
@@ -401,14 +401,14 @@ impl<'b> TmaPipeline<'b> {
     /// `producer_try_acquire`. Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
-        self.empty(state.stage).try_wait_parity(k, state.parity)
+        self.empty(state.stage).try_wait_parity(state.parity)
     }
 
     /// Waits until the stage is empty. Use it instead of [`acquire`](TmaPipeline::acquire) if other
     /// work goes between the wait and the copies.
     #[track_caller]
     pub fn wait_empty(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
-        self.empty(state.stage).wait_parity(k, state.parity);
+        self.empty(state.stage).wait_parity(state.parity);
     }
 
     /// Makes an empty stage's full barrier expect `bytes` bytes and returns it. Call it once per
@@ -478,7 +478,7 @@ impl<'b> TmaPipeline<'b> {
             k.report(TensorError { operation, operand, kind });
         }
         let full = self.full(state.stage);
-        full.arrive_expect_tx(k, bytes);
+        full.arrive_expect_tx(bytes);
         full
     }
 
@@ -488,7 +488,7 @@ impl<'b> TmaPipeline<'b> {
     #[track_caller]
     pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         k.fence_proxy_async(ProxySpace::SharedCta);
-        self.full(state.stage).arrive(k);
+        self.full(state.stage).arrive();
     }
 
     /// Tests whether the stage is full; the hardware can suspend the thread for a bounded time
@@ -496,13 +496,13 @@ impl<'b> TmaPipeline<'b> {
     /// Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
-        self.full(state.stage).try_wait_parity(k, state.parity)
+        self.full(state.stage).try_wait_parity(state.parity)
     }
 
     /// Waits until the stage is full. A consumer calls it before it reads the stage.
     #[track_caller]
     pub fn wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
-        self.full(state.stage).wait_parity(k, state.parity);
+        self.full(state.stage).wait_parity(state.parity);
     }
 
     /// Releases the stage: one of the arrivals that make it empty, in every block of the cluster. A
@@ -514,12 +514,12 @@ impl<'b> TmaPipeline<'b> {
     pub fn release(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         let empty = self.empty(state.stage);
         if self.cluster == 1 {
-            empty.arrive(k);
+            empty.arrive();
         } else {
             for block in 0..self.cluster {
                 // What is released was read by `wgmma` or before an arrival, so no further memory
                 // ordering is needed.
-                empty.arrive_cluster(k, block, RemoteArrival::Plain);
+                empty.arrive_cluster(block, RemoteArrival::Plain);
             }
         }
     }
@@ -571,7 +571,7 @@ impl<'b> OrderedBarrier<'b> {
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
             for group in 0..self.groups {
-                self.barriers.mbarrier(k.value(group)).init(k, self.arrivals);
+                self.barriers.mbarrier(k.value(group)).init(self.arrivals);
             }
         });
     }
@@ -586,7 +586,7 @@ impl<'b> OrderedBarrier<'b> {
     /// Waits until `group` may enter its section. Flip the parity for its next section.
     #[track_caller]
     pub fn wait(&self, k: &Body<'b, '_>, group: Val<'b, i32>, parity: Val<'b, u32>) {
-        self.barriers.mbarrier(group).wait_parity(k, parity);
+        self.barriers.mbarrier(group).wait_parity(parity);
     }
 
     /// Ends the section of `group`, in the thread in which `elected` holds, so that the next group
@@ -602,7 +602,7 @@ impl<'b> OrderedBarrier<'b> {
         k.if_(elected, |k| {
             let next = group + 1;
             let wraps = next.eq(group.count(self.groups));
-            self.barriers.mbarrier(wraps.select(group.constant(0), next)).arrive(k);
+            self.barriers.mbarrier(wraps.select(group.constant(0), next)).arrive();
         });
     }
 }

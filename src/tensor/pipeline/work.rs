@@ -221,7 +221,7 @@ impl<'b> WorkCounter<'b> {
         let before = ended.atom().inc(k, 0, others);
         k.if_(before.eq(others), |k| {
             k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-            self.taken.store(k, 0, 0u32);
+            self.taken.store(0, 0u32);
         });
     }
 }
@@ -248,7 +248,7 @@ impl<'b> WorkNumbers<'b> {
     where
         'b: 'c,
     {
-        self.slots.store(k, slot, number);
+        self.slots.store(slot, number);
     }
 
     /// Reads a slot's index in all lanes of a warp, after the barrier.
@@ -258,7 +258,7 @@ impl<'b> WorkNumbers<'b> {
         'b: 'c,
     {
         // All lanes read the same index, but `ptxas` knows it only for what a lane broadcasts.
-        let number = self.slots.load(k, slot);
+        let number = self.slots.load(slot);
         k.shfl_idx(WARP, number, 0)
     }
 }
@@ -413,7 +413,7 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
         'b: 'c,
     {
         let DynamicScheduler { counter, numbers, pipe } = self.scheduler;
-        let (stage, parity) = (self.stage.get(k), self.parity.get(k));
+        let (stage, parity) = (self.stage.get(), self.parity.get());
         let state = PipelineState { stage, parity, stages: pipe.stages() };
         let next = if self.is_producer {
             let next = counter.next(k, number);
@@ -428,8 +428,8 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
             next
         };
         let state = state.next();
-        self.stage.set(k, state.stage);
-        self.parity.set(k, state.parity);
+        self.stage.set(state.stage);
+        self.parity.set(state.parity);
         next
     }
 }

@@ -161,7 +161,7 @@ impl ColumnReduction {
                 let words = from.offset(row.mul_wide(columns)).ptr_cast::<u32>();
                 let mut vector_at = |at| {
                     k.if_with(row.lt(whole) & has_columns, fill, |k| {
-                        words.load_vector_with::<4>(k, at, <Global<T>>::access())
+                        words.load_vector_with::<4>(at, <Global<T>>::access())
                     })
                 };
                 (row, vector_at(0), is_ragged.then(|| vector_at(4)))
@@ -179,13 +179,13 @@ impl ColumnReduction {
             k.for_(range(first + skipped, end).step(slots), (), |k, row, ()| {
                 for (element, found) in (0..).zip(&found) {
                     k.if_((column + element).lt(columns), |k| {
-                        let value = x.offset(row.mul_wide(columns)).load(k, element).cvt::<f32>();
+                        let value = x.offset(row.mul_wide(columns)).load(element).cvt::<f32>();
                         update(k, found, (value, row), &add);
                     });
                 }
             });
         }
-        found.iter().map(|found| (found.0.get(k), found.1.get(k))).collect()
+        found.iter().map(|found| (found.0.get(), found.1.get())).collect()
     }
 
     /// Combines the results of all threads: over the lanes of a warp, the block's warps, then the
@@ -255,9 +255,9 @@ fn update<'c>(
     value: Indexed<'c>,
     add: &impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
 ) {
-    let result = add((found.0.get(k), found.1.get(k)), value);
-    found.0.set(k, result.0);
-    found.1.set(k, result.1);
+    let result = add((found.0.get(), found.1.get()), value);
+    found.0.set(result.0);
+    found.1.set(result.1);
 }
 
 /// Partial results of a column reduction in global or shared memory, if several blocks or groups of
@@ -287,7 +287,7 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         'b: 'c,
     {
         let words = Val::pack([result.0.bitcast::<u32>(), result.1.bitcast::<u32>()]);
-        self.words.store_vector(k, (part * self.columns + column) * 2, words);
+        self.words.store_vector((part * self.columns + column) * 2, words);
     }
 
     /// Combines a column's results of `parts` in order, starting with `identity`. Several loads are
@@ -305,7 +305,7 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         'b: 'c,
     {
         k.for_(parts.unroll(8), identity, |k, part, found| {
-            let words = self.words.load_vector::<2>(k, (part * self.columns + column) * 2);
+            let words = self.words.load_vector::<2>((part * self.columns + column) * 2);
             let [value, row] = words.lanes();
             combine(found, (value.bitcast::<f32>(), row.bitcast::<i32>()))
         })

@@ -240,9 +240,9 @@ impl<'b, T: Converted> ColumnValues<'b, T> {
                     own_k.if_with(part.has_vector(number), fill, |k| {
                         let at = part.slot(number);
                         let Some((half, shift)) = shift else {
-                            return slots.load_vector::<4>(k, at);
+                            return slots.load_vector::<4>(at);
                         };
-                        let pair = |i: i32| half.load_vector::<2>(k, at + i).lanes();
+                        let pair = |i: i32| half.load_vector::<2>(at + i).lanes();
                         let ([a, b], [c, d], [e, f]) = (pair(0), pair(2), pair(4));
                         Val::pack(shift.of([a, b, c, d, e, f]))
                     })

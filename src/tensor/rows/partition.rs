@@ -338,7 +338,7 @@ impl<'b> RowPartition<'b> {
             let values: Vec<Val<'b, P::Elem>> = (0..self.tile.vectors)
                 .map(|number| {
                     let at = number as i32 * self.stride();
-                    k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
+                    k.if_with(self.has_vector(number), fill, |k| first.load_with(at, access))
                 })
                 .collect();
             return RowFragment { vectors: Vec::new(), singles: values };
@@ -360,7 +360,7 @@ impl<'b> RowPartition<'b> {
         access: LoadAccess,
     ) -> Val<'b, Vector<u32, 4>> {
         let (at, k) = (self.word::<P::Elem>(number), &mut k.rescoped());
-        k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
+        k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(at, access))
     }
 
     /// Returns the distance in words from the thread's first vector to its vector `number`.
@@ -412,7 +412,7 @@ impl<'b> RowPartition<'b> {
         let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
         let (column, has) = self.end(number);
-        k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
+        k.if_with(has, fill, |k| row.load_with(column, P::access()))
     }
 
     /// Loads the columns of the thread's vector `number` element by element.
@@ -428,7 +428,7 @@ impl<'b> RowPartition<'b> {
         let fill = k.constant(narrow::<P::Elem>(fill));
         let first = row.offset(self.first_column() + number as i32 * self.stride());
         let load = |lane| {
-            k.if_with(self.has_vector(number), fill, |k| first.load_with(k, lane, P::access()))
+            k.if_with(self.has_vector(number), fill, |k| first.load_with(lane, P::access()))
         };
         (0..self.vector as i32).map(load).collect()
     }
@@ -476,9 +476,9 @@ impl<'b> RowPartition<'b> {
                 for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
                     let at = number as i32 * self.stride() + part * lanes as i32;
                     match pack::<D>(values) {
-                        Some(packed) => first.store_vector(k, at, packed),
+                        Some(packed) => first.store_vector(at, packed),
                         None => values.iter().zip(at..).for_each(|(value, at)| {
-                            first.store(k, at, value.cvt::<D>());
+                            first.store(at, value.cvt::<D>());
                         }),
                     }
                 }
@@ -487,7 +487,7 @@ impl<'b> RowPartition<'b> {
         for number in 0..self.end_count() {
             let (column, has) = self.end(number);
             k.if_(has, |k| {
-                values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));
+                values.by_ref().take(1).for_each(|value| row.store(column, value.cvt::<D>()));
             });
         }
     }
@@ -507,15 +507,15 @@ impl<'b> RowPartition<'b> {
         let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::scalar().bits() as i32);
         for (number, vector) in (0..).zip(&elements.vectors) {
             let at = number as i32 * self.stride() / in_word;
-            k.if_(self.has_vector(number), |k| words.store_vector(k, at, *vector));
+            k.if_(self.has_vector(number), |k| words.store_vector(at, *vector));
         }
         for (number, value) in (0..).zip(&elements.singles) {
             if self.vector == 1 {
                 let at = number as i32 * self.stride();
-                k.if_(self.has_vector(number), |k| first.store(k, at, *value));
+                k.if_(self.has_vector(number), |k| first.store(at, *value));
             } else {
                 let (column, has) = self.end(number);
-                k.if_(has, |k| row.store(k, column, *value));
+                k.if_(has, |k| row.store(column, *value));
             }
         }
     }

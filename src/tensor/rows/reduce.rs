@@ -48,9 +48,9 @@ impl<'b> RowPartition<'b> {
         let (slots, full) = (k.shared::<f32>(cluster * N as u32), k.shared::<u64>(1));
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
         k.if_(thread.eq(0), |k| {
-            full.mbarrier(0).init(k, 1);
+            full.mbarrier(0).init(1);
             k.fence_mbarrier_init();
-            full.mbarrier(0).arrive_expect_tx(k, bytes);
+            full.mbarrier(0).arrive_expect_tx(bytes);
         });
         // The fence is the release. No block may store to a block that has not started.
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
@@ -62,9 +62,9 @@ impl<'b> RowPartition<'b> {
                 to.offset(i).mapa(block).st_async(k, own, full.mapa(block));
             }
         });
-        full.mbarrier(0).wait_parity(k, 0u32);
+        full.mbarrier(0).wait_parity(0u32);
         let slot = slots.offset(thread % blocks * N as i32);
-        let results = std::array::from_fn(|i| slot.load(k, i as i32));
+        let results = std::array::from_fn(|i| slot.load(i as i32));
         k.reduce(Group::Lanes(cluster), results, &combine)
     }
 

@@ -290,7 +290,7 @@ impl TiledRowCopy {
                 let is_cut = vector.lead.map(|_| (at + i64::from(lanes)).gt(len));
                 let is_whole = is_cut.map_or(has, |is_cut| has & !is_cut);
                 let source = from.base.offset(at).ptr_cast::<u32>();
-                let words = k.if_with(is_whole, zero, |k| source.load_vector::<4>(k, 0));
+                let words = k.if_with(is_whole, zero, |k| source.load_vector::<4>(0));
                 loaded.push((vector.number, words, at, is_cut.map(|is_cut| has & is_cut)));
             }
             if loaded.is_empty() {
@@ -298,12 +298,12 @@ impl TiledRowCopy {
             }
             for (number, words, at, is_cut) in loaded {
                 let to = to.slice(k, (.., thread, number)).data().to_pointer();
-                to.ptr_cast::<u32>().store_vector(k, 0, words);
+                to.ptr_cast::<u32>().store_vector(0, words);
                 let Some(is_cut) = is_cut else { continue };
                 k.if_(is_cut, |k| {
                     k.for_(range(0, lanes), (), |k, lane, ()| {
                         let at = at + lane.cvt::<i64>();
-                        k.if_(at.lt(len), |k| to.store(k, lane, from.base.load(k, at)));
+                        k.if_(at.lt(len), |k| to.store(lane, from.base.load(at)));
                     });
                 });
             }
@@ -339,7 +339,7 @@ impl TiledRowCopy {
             let Some(lead) = vector.lead else {
                 let values = values(k, &elements);
                 k.if_(exists & element.lt(to.left[1]), |k| {
-                    values.into_iter().for_each(|values| row.store_vector(k, element, values));
+                    values.into_iter().for_each(|values| row.store_vector(element, values));
                 });
                 continue;
             };
@@ -350,13 +350,13 @@ impl TiledRowCopy {
             let is_whole = (end - begin).eq(lanes);
             k.if_(exists & is_whole, |k| {
                 let values = values(k, &elements);
-                values.into_iter().for_each(|values| row.store_vector(k, element, values));
+                values.into_iter().for_each(|values| row.store_vector(element, values));
             });
             k.if_(exists & !is_whole, |k| {
                 k.for_(range(begin, end), (), |k, element, ()| {
                     let value = values(&mut k.rescoped(), &[element]);
                     let value = value.and_then(|value| value.values::<T>());
-                    value.into_iter().flatten().for_each(|value| row.store(k, element, value));
+                    value.into_iter().flatten().for_each(|value| row.store(element, value));
                 });
             });
         }

@@ -79,7 +79,7 @@ impl<'b> RowPartition<'b> {
         let load = |number| {
             let (_, column) = self.single(number);
             let has = column.ge(0) & column.lt(self.columns);
-            k.if_with(has, zero, |k| row.load_with(k, column, access))
+            k.if_with(has, zero, |k| row.load_with(column, access))
         };
         let singles = (0..self.singles()).map(load).collect();
         UnalignedRowCopy { elements: RowFragment { singles, ..elements }, next }
@@ -111,7 +111,7 @@ impl<'b> RowPartition<'b> {
         for (number, value) in (0..).zip(&copy.elements.singles) {
             let (is_first, column) = self.single(number);
             let is_single = is_first.select(column.lt(head + shift), column.ge(to.vector_end()));
-            k.if_(is_single & column.lt(self.columns), |k| row.store(k, column, *value));
+            k.if_(is_single & column.lt(self.columns), |k| row.store(column, *value));
         }
     }
 

@@ -235,7 +235,7 @@ impl<T: Ty> Values for RegisterTensor<'static, T> {
     fn ids(_: &RegisterTensor<'_, T>, _: &Context, _: &mut ValueList) {}
 
     fn host_parts(tensor: &RegisterTensor<'_, T>, out: &mut HostParts) {
-        out.push(Rc::new(TensorPart::of(tensor, FragmentPart(tensor.engine.rebound()))));
+        out.push(Rc::new(TensorPart::of(tensor, FragmentPart(tensor.engine.rebound(None)))));
     }
 
     #[track_caller]
@@ -248,7 +248,7 @@ impl<T: Ty> Values for RegisterTensor<'static, T> {
         match part.as_ref().and_then(|part| part.as_any().downcast_ref()) {
             Some(part @ TensorPart { engine: FragmentPart(engine), .. }) => {
                 let live = part.poisoned || engine.variables().is_declared(cx);
-                Tensor { poisoned: part.poisoned || !live, ..part.tensor(engine.rebound()) }
+                Tensor { poisoned: part.poisoned || !live, ..part.tensor(engine.rebound(Some(cx))) }
             }
             None => made,
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand, Ty};
+use crate::ir::builder::{AnyVector, Context, DeviceCoord, IntoOperand, Ty};
 use crate::ir::types::Space;
 use crate::ir::{
     Body, Element, Global, MutPointer, Pointer as PointerType, Registers, Shared, Val,
@@ -199,7 +199,7 @@ impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
             return;
         };
         let (base, offset) = (*self + *first).resolve();
-        base.store_vector(k, offset, vector);
+        base.store_vector(offset, vector);
     }
 }
 
@@ -224,8 +224,8 @@ impl<'b, T: Ty> Rmem<'b, T> {
     }
 
     /// Returns the same registers for an enclosing or nested body.
-    pub(super) fn rebound<'x>(&self) -> Rmem<'x, T> {
-        Rmem { registers: self.registers.rebound(), offset: self.offset }
+    pub(super) fn rebound<'x>(&self, cx: Option<&'x Context>) -> Rmem<'x, T> {
+        Rmem { registers: self.registers.rebound(cx), offset: self.offset }
     }
 
     pub(super) fn is(&self, other: &Rmem<'_, T>) -> bool {
@@ -255,7 +255,7 @@ impl<'b, T: Ty> Rmem<'b, T> {
         indices.dedup();
         for index in indices {
             let place = self.offset.checked_add(index).and_then(|at| u32::try_from(at).ok());
-            self.registers.set(k, place.unwrap_or(u32::MAX), value);
+            self.registers.set(place.unwrap_or(u32::MAX), value);
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
     where
         'b: 'c,
     {
-        self.registers.get(k, self.index())
+        self.registers.get(self.index())
     }
 
     fn at(&self, index: i64) -> Self {
@@ -339,7 +339,7 @@ impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
     where
         'b: 'c,
     {
-        self.registers.set(k, self.index(), value);
+        self.registers.set(self.index(), value);
     }
 
     #[track_caller]

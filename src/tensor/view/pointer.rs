@@ -550,7 +550,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
         let (base, offset) = self.resolve();
-        base.load(k, offset)
+        base.load(offset)
     }
 
     /// Stores a value to the element that the pointer points to. PTX ISA 9.7.9.12 `st`.
@@ -560,7 +560,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         P: MutPointer,
     {
         let (base, offset) = self.resolve();
-        base.store(k, offset, value);
+        base.store(offset, value);
     }
 }
 

@@ -345,9 +345,9 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
             return elements.poison();
         }
         for (pair, index) in (0..).zip(indices) {
-            let lanes = self.variables().get(k, u32::try_from(index).unwrap_or(u32::MAX)).lanes();
+            let lanes = self.variables().get(u32::try_from(index).unwrap_or(u32::MAX)).lanes();
             for (lane, value) in (0..).zip(lanes) {
-                elements.variables().set(k, 2 * pair + lane, value);
+                elements.variables().set(2 * pair + lane, value);
             }
         }
         elements
@@ -370,7 +370,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
                 for (pair, two) in pairs.into_iter().zip(elements_at.chunks_exact(2)) {
                     let value = |i: usize| elements.engine.at(two[i]).read(k);
                     let value = Val::pack([value(0), value(1)]);
-                    self.variables().set(k, u32::try_from(pair).unwrap_or(u32::MAX), value);
+                    self.variables().set(u32::try_from(pair).unwrap_or(u32::MAX), value);
                 }
             }
             Ok(_) => {

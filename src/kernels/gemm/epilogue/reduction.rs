@@ -334,7 +334,7 @@ where
         'a: 'b,
     {
         let Some(largest) = &self.largest else { return };
-        let largest = k.redux_max(WARP, largest.get(k, 0));
+        let largest = k.redux_max(WARP, largest.get(0));
         k.if_(k.lane_id().eq(0), |k| {
             let (_, amax) = self.args.at(k);
             amax.ptr_cast::<u32>().red().max(k, 0, largest);
@@ -381,7 +381,7 @@ where
     {
         if let Some(largest) = &self.largest {
             let bits = term.cvt::<f32>().bitcast::<u32>();
-            largest.set(k, 0, largest.get(k, 0).max(bits));
+            largest.set(0, largest.get(0).max(bits));
         }
     }
 
@@ -390,6 +390,6 @@ where
         'a: 'b,
     {
         let (_, partials) = self.args.at(k);
-        partials.store(k, at, value.cvt::<P>());
+        partials.store(at, value.cvt::<P>());
     }
 }

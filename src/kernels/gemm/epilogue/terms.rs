@@ -121,10 +121,10 @@ impl<'b> Fragment<'b> {
                 Some(end) => at.lt(end).select(row, i32::MAX),
                 None => row,
             });
-            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<Sum>());
+            let pair = element.registers.map(|register| accumulators.get(register).cvt::<Sum>());
             let (coord, pair) = ([row, column, batch], numbers.of_accumulators(pair));
             let (value, term) = terms.apply(k, pair, coord, fragment.extents);
-            accumulators.set(k, element.registers[0], numbers.stored(value).cvt::<R>());
+            accumulators.set(element.registers[0], numbers.stored(value).cvt::<R>());
             Some(term)
         };
         let Some(reduction) = terms.reduction() else {

@@ -105,8 +105,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                 missing,
                 sb,
             );
-            let accumulators = k.registers::<Sum>(high * wide).named(k, "accumulators");
-            accumulators.fill(k, Sum::default());
+            let accumulators = k.registers::<Sum>(high * wide).named("accumulators");
+            accumulators.fill(Sum::default());
             let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
@@ -201,9 +201,9 @@ fn load_line(
     let runs = to.len() / RUN;
     for run in 0..runs {
         let at = step * tile.pitch() + run * (tile.extent / runs);
-        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(at);
         for (i, x) in (run * RUN..).zip(four.lanes()) {
-            to.set(k, i, x);
+            to.set(i, x);
         }
     }
 }
@@ -222,8 +222,8 @@ fn multiply(
         for j in 0..wide {
             let j = if i % 2 == 0 { j } else { wide - 1 - j };
             let at = wide * i + j;
-            let [x, y] = [x.get(k, i), y.get(k, j)].map(|value| value.cvt::<Sum>());
-            accumulators.set(k, at, x.fma(y, accumulators.get(k, at)));
+            let [x, y] = [x.get(i), y.get(j)].map(|value| value.cvt::<Sum>());
+            accumulators.set(at, x.fma(y, accumulators.get(at)));
         }
     }
 }

@@ -140,11 +140,11 @@ fn build(config: &GemmConfig) -> Result<Kernel<Declared>, GemmError> {
             let MakeAt { a, b, d: (d, to_d), from_a, from_b, table, maps, count } = args;
             k.if_(product.lt(count), |k| {
                 let table = table.offset(product * RaggedProblem::WORDS);
-                let [m, n, depth] = [0, 1, 2].map(|at| table.load(k, at));
+                let [m, n, depth] = [0, 1, 2].map(|at| table.load(at));
                 k.if_(m.gt(0) & n.gt(0) & depth.gt(0), |k| {
                     let maps = maps.offset(product * MAPS);
-                    let [start_a, start_b, start_d] = [3, 4, 5].map(|at| table.load(k, at));
-                    let [pitch_a, pitch_b, pitch_d] = [6, 7, 8].map(|at| table.load(k, at));
+                    let [start_a, start_b, start_d] = [3, 4, 5].map(|at| table.load(at));
+                    let [pitch_a, pitch_b, pitch_d] = [6, 7, 8].map(|at| table.load(at));
                     let one = k.constant(1u64);
                     let size = |scalar: Scalar| u64::from(scalar.size_bytes());
                     let dims = |major, lines, columns| match major {

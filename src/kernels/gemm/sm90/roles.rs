@@ -134,7 +134,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     pub(crate) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
-        kept.fill(k, 0);
+        kept.fill(0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
         let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {

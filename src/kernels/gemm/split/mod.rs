@@ -160,13 +160,13 @@ impl<S: Float> Accumulators<'_, '_, S> {
     fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
         let to = to.ptr_cast::<u32>();
         for (first, at) in self.vectors() {
-            let some = (first..first + Self::of_vector()).map(|i| self.of.get(k, i));
+            let some = (first..first + Self::of_vector()).map(|i| self.of.get(i));
             let words: Vec<Val<'_, u32>> = match S::scalar() {
                 Scalar::F64 => some.flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes()).collect(),
                 _ => some.map(|x| x.bitcast()).collect(),
             };
             if let [x, y, z, w] = words[..] {
-                to.store_vector(k, at, Val::pack([x, y, z, w]));
+                to.store_vector(at, Val::pack([x, y, z, w]));
             }
         }
     }
@@ -194,7 +194,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
             }
             let words = from.iter().map(|from| {
                 let from = from.ptr_cast::<u32>();
-                let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
+                let load = |(_, at): &(u32, i32)| from.load_vector(*at);
                 vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
             });
             // All loads are issued before the first sum.
@@ -230,10 +230,10 @@ impl<S: Float> Accumulators<'_, '_, S> {
                 _ => of + part,
             };
             let sum = add.map_or(part, |is_there| {
-                let of = self.of.get(k, i);
+                let of = self.of.get(i);
                 is_there.select(sum(of), of)
             });
-            self.of.set(k, i, sum);
+            self.of.set(i, sum);
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn build(
             let column = column + thread;
             k.if_(is_last & is_column & column.lt(inner), |k| {
                 let at = outer.mul_wide(inner) + column.cvt::<i64>();
-                y.store(k, at, op.finished(found, len));
+                y.store(at, op.finished(found, len));
             });
         },
     )
