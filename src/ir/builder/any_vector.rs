@@ -182,17 +182,17 @@ impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
 /// # Loads with a configured length
 ///
 /// Loads vectors whose length is chosen when the kernel is built.
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads `lanes` elements at `self + index` in one access, as [`load_vector`](Val::load_vector)
     /// does. Use it if `lanes` is a configuration value. Returns `None` if no vector has that many
     /// elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
-    pub fn load_any<'c, I: MemIndex>(
+    pub fn load_any<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoVal<'b, I>,
         lanes: u32,
-    ) -> Option<AnyVector<'c>> {
+    ) -> Option<AnyVector<'b>> {
+        let k = &self.body();
         let elem = P::Elem::scalar();
         type_of(elem, lanes)?;
         if lanes == 1 {
@@ -201,7 +201,7 @@ impl<P: Pointer> Val<'_, P> {
         let cx = k.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let access = LoadAccess::default();
-        let vector: Val<'c, P::Elem> = cx.emit_val(Mem::LdVec { base, index, lanes, access });
+        let vector: Val<'b, P::Elem> = cx.emit_val(Mem::LdVec { base, index, lanes, access });
         Some(AnyVector::new(cx, vector.id(), elem, lanes))
     }
 

@@ -133,7 +133,7 @@ impl<'b> Item<'b> {
         k: &mut Body<'b, '_>,
         (to, batch): (&SequencesAt<'a, X>, Val<'b, i32>),
         (own, column): (Own<'b>, Val<'b, i32>),
-        (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
+        (rows, output): (&AccumulatorRows, &RegisterTensor<'b, f32>),
     ) {
         for (number, offset) in rows.row_offsets().iter().enumerate() {
             let row = own.query(*offset);

@@ -135,7 +135,7 @@ impl Plan {
         let scores = thr.fragment_c::<f32>(k, shape!(rows, columns));
         let powers = self.powers.fragment(k, mma);
         let output = thr.fragment_c::<f32>(k, shape!(rows, value_dim));
-        output.fill(k, 0.0);
+        output.fill(0.0);
         // Steps go from the last tile of keys to the first. Tiles beyond the last step are not
         // fetched.
         pipe.fill(k, |k, step, stage| {
@@ -151,7 +151,7 @@ impl Plan {
             // All warps have left the stage by now.
             let ahead = step + pipe.ahead();
             fetch(k, &copy_k, (item, columns), ahead, state.write);
-            scores.fill(k, 0.0);
+            scores.fill(0.0);
             let from_k = from_k.stage(state.read);
             for step in 0..head_dim / DEPTH {
                 from_q.load(k, step, &a);

@@ -125,8 +125,8 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
         let full = self.pipes[operand].acquire(k, state);
         let to = self.tiles[operand].slice(k, (.., .., state.stage));
         match operand {
-            1 => plan.k.copy.load(k, inputs.k, (key, 0, head, batch), &to, full),
-            _ => plan.v.copy.load(k, inputs.v, (0, key, head, batch), &to, full),
+            1 => plan.k.copy.load(inputs.k, (key, 0, head, batch), &to, full),
+            _ => plan.v.copy.load(inputs.v, (0, key, head, batch), &to, full),
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
                     let slot = self.query(q_state, k.constant(group as i32));
                     let to = sq.slice(k, (.., .., slot)).composition(k, &packed[0]);
                     let at = item.query(item.row + group * config.queries_of_group());
-                    q.copy.load(k, inputs.q, (at, 0, head, batch), &to, full);
+                    q.copy.load(inputs.q, (at, 0, head, batch), &to, full);
                 }
                 let states = (k_state.next(), v_state);
                 let (k_state, v_state) =
@@ -193,9 +193,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let ([q_pipe, k_pipe, v_pipe], config, rows) = (pipes, &plan.config, &plan.score_rows);
         let ([_, columns], overlap, lazy) = (config.tile, config.overlap, config.lazy);
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
-        let q = SmemOperand::new(k, &scores.partition_a(k, sq));
-        let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
-        let values = SmemOperand::new(k, &output.partition_b(k, sv));
+        let q = SmemOperand::new(&scores.partition_a(sq));
+        let keys = SmemOperand::new(&scores.partition_b(sk));
+        let values = SmemOperand::new(&output.partition_b(sv));
         // S, the weights P as operand A, and O.
         let s = &scores.fragment_c(k, shape!(ROWS, columns));
         let p = &plan.powers.fragment(k, &plan.output);
@@ -377,6 +377,6 @@ fn multiply<'b>(
     adds: impl IntoVal<'b, bool>,
 ) {
     k.wgmma_fence();
-    mma.gemm_async(k, acc, a, &b.stage(k, state.stage), adds);
+    mma.gemm_async(acc, a, &b.stage(k, state.stage), adds);
     k.wgmma_commit_group();
 }

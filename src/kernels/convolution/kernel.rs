@@ -257,7 +257,7 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
                         let channel = block * depth;
                         let base = [channel, column, row, image];
                         plan.x.load_from(k, params.x, base, offsets, &x, full);
-                        plan.w.load(k, params.w, (first, channel, position), &w, full);
+                        plan.w.load(params.w, (first, channel, position), &w, full);
                         state.next()
                     })
                 })

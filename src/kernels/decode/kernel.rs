@@ -177,7 +177,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
             [(&self.tiles.q, queries), (&self.tiles.k, self.ring), (&self.tiles.v, values)];
         let [q, keys, values] = operands.map(|((load, layout), from)| {
             let from = TensorPointer::new(from).assume_aligned(k, 16);
-            load.ring(k, k.lane_id(), &Tensor::new(k, from, layout.clone()))
+            load.ring(k, k.lane_id(), &Tensor::new(from, layout.clone()))
         });
         let thr = mma.slice(k.lane_id());
         let scores = thr.fragment_c::<f32>(k, shape!(ROWS, KEYS));
@@ -186,7 +186,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         let words = [(Operand::A, ROWS, 16), (Operand::B, KEYS, 16), (Operand::B, dim, KEYS)];
         let [of_q, of_k, of_v] =
             words.map(|(operand, n, d)| thr.fragment_words(k, operand, shape!(n, d)));
-        output.fill(k, 0.0);
+        output.fill(0.0);
 
         let pages: Vec<_> = (0..pipe.stages()).map(|step| self.page(k, k.value(step))).collect();
         // One bit for each step in the ring buffer, the latest in bit 0: whether its page exists.
@@ -210,7 +210,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 let ahead = step + pipe.ahead();
                 let next = self.page(k, ahead + 1);
                 let present = present << 1 | self.fetch(k, [ahead, page, state.write]);
-                scores.fill(k, 0.0);
+                scores.fill(0.0);
                 for depth in 0..dim / 16 {
                     q.stage(k.constant(0)).load(k, depth, &of_q);
                     keys.stage(state.read).load(k, depth, &of_k);

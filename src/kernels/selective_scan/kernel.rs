@@ -244,16 +244,16 @@ impl<'b> Block<'b> {
         for Channel { sequence: Sequence { start, part, .. }, gate, .. } in channels {
             let (part, gate) = (part.step(chunk), gate.step(chunk));
             loaded.push(Elements {
-                x: part.load_elements(k, p.x.offset(*start), 0.0),
-                dt: part.load_elements(k, p.dt.offset(*start), fill),
-                gate: gate.load_elements(k, p.gate.offset(*start), 0.0),
+                x: part.load_elements(p.x.offset(*start), 0.0),
+                dt: part.load_elements(p.dt.offset(*start), fill),
+                gate: gate.load_elements(p.gate.offset(*start), 0.0),
             });
         }
         let mut matrices = Vec::new();
         for (from, to) in [(p.b, self.b), (p.c, self.c)] {
             for sequence in states {
                 let part = sequence.part.step(chunk);
-                let elements = part.load_elements(k, from.offset(sequence.start), 0.0);
+                let elements = part.load_elements(from.offset(sequence.start), 0.0);
                 matrices.push((sequence, elements, to));
             }
         }
@@ -339,7 +339,7 @@ impl<'b> Block<'b> {
                     has_gate.select(y * gate.max_nan(-100.0).silu_fast(), y)
                 });
                 let part = sequence.part.step(chunk);
-                part.store(k, self.p.y.offset(sequence.start), values);
+                part.store(self.p.y.offset(sequence.start), values);
             });
         }
     }
@@ -365,6 +365,6 @@ fn load_shared<'b>(
 ) -> Vec<Val<'b, f32>> {
     let len = count.min(4);
     let vectors =
-        (0..count).step_by(len as usize).filter_map(|more| from.load_any(k, at + more, len));
+        (0..count).step_by(len as usize).filter_map(|more| from.load_any(at + more, len));
     vectors.filter_map(|vector| vector.values::<f32>()).flatten().collect()
 }

@@ -393,7 +393,7 @@ fn build_body(config: &TransposeConfig) -> Result<Kernel<Declared>, BuildErrors>
                         let matrices = own.data().to_pointer();
                         Some(matrices.ldmatrix_any(k, 0, MatrixCount::X4, MatrixOrder::Trans))
                     }
-                    _ => AnyVector::pack::<X>(own.load_all(k).values()),
+                    _ => AnyVector::pack::<X>(own.load_all().values()),
                 }
             });
             Ok::<(), LayoutError>(())

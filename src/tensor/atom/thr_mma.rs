@@ -88,21 +88,24 @@ impl<'b> ThrMma<'_, 'b> {
     /// instruction of K 16 runs twice and reads 12 elements beyond each row. So make tiles in
     /// shared memory whole multiples, and fill their edges with 0.
     #[track_caller]
-    pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_a<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.engine.body();
         self.partition(k, "partition_A", Operand::A, tensor)
     }
 
     /// Returns the elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's
     /// `partition_B`. It rounds up like [`partition_a`](ThrMma::partition_a).
     #[track_caller]
-    pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_b<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.engine.body();
         self.partition(k, "partition_B", Operand::B, tensor)
     }
 
     /// Returns the elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's
     /// `partition_C`. Use it to find where a thread's results belong, for example to store them.
     #[track_caller]
-    pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_c<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.engine.body();
         self.partition(k, "partition_C", Operand::C, tensor)
     }
 

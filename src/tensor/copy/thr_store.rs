@@ -392,7 +392,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let whole = row_end.map(|(_, end)| (row + self.store.rows).le(end));
         k.if_(first, |k| {
             let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
-            let from = Tensor::new(k, TensorPointer::new(to).assume_aligned(k, 128), slot);
+            let from = Tensor::new(TensorPointer::new(to).assume_aligned(k, 128), slot);
             match whole {
                 None if is_made => copy.store(k, map, &from, (row, column, 0)),
                 None => copy.store(k, map, &from, (row, column, batch)),

@@ -73,8 +73,7 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy_if<'k: 'b, 'b, S, D>(
-    k: &mut Body<'k, '_>,
+pub fn copy_if<'b, S, D>(
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -82,6 +81,7 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &mut destination.engine.body();
     for (pair, inside) in predicated(k, "copy_if", predicate, source, destination) {
         match inside {
             None => move_one(k, &pair),
@@ -233,7 +233,7 @@ pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
                 }
             }
         }
-        Ok(None) => copy_if(k, &predicate, source, destination),
+        Ok(None) => copy_if(&predicate, source, destination),
         Err(error) => source.failed(k, operation, error),
     }
 }

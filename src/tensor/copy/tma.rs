@@ -360,12 +360,12 @@ impl TmaCopy {
     #[track_caller]
     pub fn load<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
     ) {
+        let k = &map.body();
         let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_load", to)) else {
             return;
         };
@@ -416,7 +416,7 @@ impl TmaCopy {
     ) {
         let (origin, ClusterPeers { blocks, rank, ctas }) = (origin.into(), peers);
         if blocks == 1 {
-            return self.load(k, map, origin, to, full);
+            return self.load(map, origin, to, full);
         }
         let mine = (number % blocks).eq(rank);
         k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, ctas));

@@ -150,7 +150,7 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
     /// first row.
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
-        TmaTensor { coords: self.coords.domain_offset(k, coord), ..*self }
+        TmaTensor { coords: self.coords.domain_offset(coord), ..*self }
     }
 
     /// Keeps the modes that have `..` and fixes the others: [`Tensor::slice`].
@@ -164,7 +164,7 @@ impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
     /// Starts loading this tile into shared memory: [`TmaCopy::load`].
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, to: &SharedTensor<'b, T>, full: MbarrierRef<'_>) {
-        self.copy.load(k, self.map, self.coords.data().value(), to, full);
+        self.copy.load(self.map, self.coords.data().value(), to, full);
     }
 
     /// Starts loading this tile for all blocks of the cluster that need it:

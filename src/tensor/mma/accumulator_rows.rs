@@ -164,7 +164,7 @@ impl AccumulatorRows {
         thread: Val<'b, i32>,
     ) -> [Val<'b, i32>; 2] {
         let [m, n] = self.shape.map(i64::from);
-        let coords = mma.slice(thread).partition_c(k, &Tensor::identity(k, shape!(m, n)));
+        let coords = mma.slice(thread).partition_c(&Tensor::identity(k, shape!(m, n)));
         let number = |coord: Option<&DeviceCoord<'b>>| match coord {
             Some(DeviceCoord::Device(number)) => *number,
             Some(DeviceCoord::Host(number)) => k.constant(*number as i32),
@@ -183,7 +183,7 @@ impl AccumulatorRows {
     pub fn row<'b>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         row: usize,
     ) -> Vec<Val<'b, f32>> {
         let variables = acc.variables();
@@ -200,7 +200,7 @@ impl AccumulatorRows {
     pub fn map_row<'b>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         row: usize,
         mut map: impl FnMut(u32, Val<'b, f32>) -> Val<'b, f32>,
     ) {
@@ -218,7 +218,7 @@ impl AccumulatorRows {
     pub fn fold<'b>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         row: usize,
         init: Val<'b, f32>,
         combine: impl Fn(Val<'b, f32>, Val<'b, f32>) -> Val<'b, f32> + Copy,
@@ -253,7 +253,7 @@ impl AccumulatorRows {
     pub fn mask<'b>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         value: f32,
         bounds: impl Fn(u32) -> [Option<Val<'b, i32>>; 2],
     ) {

@@ -75,8 +75,8 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         b: &SharedTensor<'b, B>,
     ) -> Self {
         let thr = mma.slice(thread);
-        let a = SmemOperand::new(k, &thr.partition_a(k, a));
-        let b = SmemOperand::new(k, &thr.partition_b(k, b));
+        let a = SmemOperand::new(&thr.partition_a(a));
+        let b = SmemOperand::new(&thr.partition_b(b));
         let leader = (k.thread_idx().x % WarpRole::THREADS).eq(0);
         WgmmaMainloop { mma, pipe, a, b, leader, promoted: false }
     }
@@ -139,14 +139,14 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     pub fn start<D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, D>,
+        acc: &RegisterTensor<'b, D>,
         state: PipelineState<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
         self.pipe.wait(k, state);
         k.wgmma_fence();
         let (a, b) = (self.a.stage(k, state.stage), self.b.stage(k, state.stage));
-        self.mma.gemm_async(k, acc, &a, &b, accumulate);
+        self.mma.gemm_async(acc, &a, &b, accumulate);
         k.wgmma_commit_group();
     }
 
@@ -225,7 +225,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
         let partial = RegisterTensor::<f32>::registers(k, acc.layout().clone());
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         let start = (state, k.constant(0));
         let (state, _) = k.do_while(start, |k, (state, step)| {
             self.start(k, &partial, state, false);

@@ -179,7 +179,7 @@ pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
 #[track_caller]
 pub(in crate::tensor) fn registers<'b, T: Element>(
     k: &Body<'b, '_>,
-    fragment: &RegisterTensor<'_, T>,
+    fragment: &RegisterTensor<'b, T>,
     (mn, step): (i64, i64),
 ) -> Result<Vec<Val<'b, T>>, TensorErrorKind> {
     let layout = fragment.layout();

@@ -77,7 +77,7 @@ impl<'b> OnlineSoftmax<'b> {
         &self,
         k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
         lazy: bool,
     ) -> [Val<'b, f32>; 2] {
@@ -106,7 +106,7 @@ impl<'b> OnlineSoftmax<'b> {
         self,
         k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
         let maxima = self.maxima(k, rows, scores, scale, false);
@@ -121,7 +121,7 @@ impl<'b> OnlineSoftmax<'b> {
         self,
         k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
         maxima: [Val<'b, f32>; 2],
     ) -> (Self, [Val<'b, f32>; 2]) {

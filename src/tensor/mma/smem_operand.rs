@@ -8,6 +8,7 @@ use crate::ir::{Body, Element, Val, WARP};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::Engine as _;
 use crate::tensor::view::tensor::SharedTensor;
 
 /// A tile of A or B in shared memory, as `wgmma` takes it: the 64-bit matrix descriptor of the
@@ -69,7 +70,8 @@ impl<'b> SmemOperand<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn new<T: Element>(k: &Body<'b, '_>, part: &SharedTensor<'b, T>) -> Self {
+    pub fn new<T: Element>(part: &SharedTensor<'b, T>) -> Self {
+        let k = &part.engine.body();
         let nothing = SmemOperand {
             low: k.constant(0),
             bits: 0,

@@ -15,6 +15,7 @@ use super::smem_operand::SmemOperand;
 use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
 use crate::tensor::atom::{MmaOp, OperandSource, ValType, Wgmma};
 use crate::tensor::error::{TensorError, TensorErrorKind};
+use crate::tensor::view::Engine as _;
 use crate::tensor::view::tensor::RegisterTensor;
 
 mod sealed {
@@ -133,7 +134,7 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
     }
 }
 
-impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
+impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'b, T> {
     fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -221,12 +222,12 @@ impl TiledMma {
     #[track_caller]
     pub fn gemm_async<'b, D: Accumulator>(
         &self,
-        k: &Body<'b, '_>,
-        c: &RegisterTensor<'_, D>,
+        c: &RegisterTensor<'b, D>,
         a: &impl WgmmaOperand<'b>,
         b: &SmemOperand<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
+        let k = &c.engine.body();
         if a.is_poisoned() || b.poisoned || c.poisoned {
             return;
         }

@@ -89,7 +89,7 @@ impl<'b> RowPartition<'b> {
         let fits = has_slots && needed <= k.target().max_shared_bytes();
         let in_registers = self.head.is_none() && !tile.is_wide();
         let held = if in_registers {
-            Held::Registers(self.load_elements(k, vector, 0.0))
+            Held::Registers(self.load_elements(vector, 0.0))
         } else if fits {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
             let ends = (0..self.end_count()).map(|end| self.load_end(k, vector, end, 0.0));
@@ -215,9 +215,9 @@ impl<'b, T: Converted> ColumnValues<'b, T> {
     /// memory, where a thread's vector can end in one that the next thread has copied, so the call
     /// waits at a block barrier. Put another barrier after the last use before you load the same
     /// weights again, because the new copies would overwrite what other threads still read.
-    pub fn iter_f32<'k: 'b>(
+    pub fn iter_f32(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
     ) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
         let part = self.part;
         match &self.held {

@@ -27,17 +27,17 @@ impl<'b> RowPartition<'b> {
     ///   release ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) after the reduction,
     ///   not around it.
     #[track_caller]
-    pub fn reduce<'o, const N: usize>(
+    pub fn reduce<const N: usize>(
         &self,
-        k: &mut Body<'o, '_>,
-        value: [Val<'o, f32>; N],
+        value: [Val<'b, f32>; N],
         combine: impl for<'c> Fn(
-            &mut Body<'c, 'o>,
+            &mut Body<'c, 'b>,
             [Val<'c, f32>; N],
             [Val<'c, f32>; N],
         ) -> [Val<'c, f32>; N],
-    ) -> [Val<'o, f32>; N] {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+    ) -> [Val<'b, f32>; N] {
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let RowTile { cluster, .. } = self.tile;
         if cluster == 1 {
             return k.reduce(self.tile.group(), value, combine);
@@ -72,8 +72,8 @@ impl<'b> RowPartition<'b> {
     /// Use it for a mean or for softmax's denominator.
     #[track_caller]
     #[inline]
-    pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
-        let [sum] = self.reduce(k, [value], |_, [a], [b]| [a + b]);
+    pub fn sum(&self, value: Val<'b, f32>) -> Val<'b, f32> {
+        let [sum] = self.reduce([value], |_, [a], [b]| [a + b]);
         sum
     }
 
@@ -148,7 +148,7 @@ impl<'b> RowPartition<'b> {
         if self.tile.cluster == 1 {
             return k.reduce(self.tile.group(), own, |_, a, b| a | b).bitcast::<f32>();
         }
-        let [element] = self.reduce(k, [own.bitcast::<f32>()], |_, [a], [b]| {
+        let [element] = self.reduce([own.bitcast::<f32>()], |_, [a], [b]| {
             [(a.bitcast::<u32>() | b.bitcast::<u32>()).bitcast::<f32>()]
         });
         element

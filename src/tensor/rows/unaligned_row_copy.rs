@@ -95,7 +95,7 @@ impl<'b> RowPartition<'b> {
         row: Val<'b, GlobalMut<T>>,
         copy: &UnalignedRowCopy<'b, T>,
     ) {
-        let Some(head) = self.head else { return self.store_elements(k, row, &copy.elements) };
+        let Some(head) = self.head else { return self.store_elements(row, &copy.elements) };
         let (k, _call) = (&mut k.rescoped(), k.call());
         // How many elements a destination vector is ahead of its source vector.
         let shift = -(lead(row) + head) & (self.vector as i32 - 1);
@@ -107,7 +107,7 @@ impl<'b> RowPartition<'b> {
         let vectors = words
             .map(|(vector, next)| Val::pack(shifted(vector.lanes(), next.lanes(), bytes)))
             .collect();
-        to.store_elements(k, row, &RowFragment { vectors, singles: Vec::new() });
+        to.store_elements(row, &RowFragment { vectors, singles: Vec::new() });
         for (number, value) in (0..).zip(&copy.elements.singles) {
             let (is_first, column) = self.single(number);
             let is_single = is_first.select(column.lt(head + shift), column.ge(to.vector_end()));

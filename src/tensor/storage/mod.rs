@@ -209,7 +209,7 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
             }
             Err(error) => Some(error.into()),
         };
-        let tensor = Tensor::new(k, self.pointer.recast::<U>(k), &layout);
+        let tensor = Tensor::new(self.pointer.recast::<U>(k), &layout);
         match kind {
             None => tensor,
             Some(kind) => {

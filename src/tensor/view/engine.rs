@@ -39,6 +39,10 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
 
+    /// Returns a handle of the innermost open body of the engine's kernel.
+    #[doc(hidden)]
+    fn body(&self) -> Body<'b, 'b>;
+
     /// Returns whether the allocation ends with the tensor (registers and shared memory), so that
     /// no tile may reach beyond it, not even a predicated one. Tiled copies and MMAs then refuse
     /// tiles that do not divide the tensor.
@@ -118,6 +122,10 @@ pub trait Writable<'b>: Readable<'b> {
 }
 
 impl<'b, P: PointerType> Engine<'b> for TensorPointer<'b, P> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.root().body()
+    }
+
     #[track_caller]
     fn advance(
         &self,
@@ -163,7 +171,7 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
         'b: 'c,
     {
         let (base, offset) = (*self + *indices.first()?).resolve();
-        base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+        base.load_any(offset, u32::try_from(indices.len()).ok()?)
     }
 
     fn memory(&self) -> Option<Space> {
@@ -267,6 +275,10 @@ impl<'b, T: Ty> Rmem<'b, T> {
 }
 
 impl<'b, T: Ty> Engine<'b> for Rmem<'b, T> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.registers.body()
+    }
+
     #[track_caller]
     fn advance(
         &self,
@@ -371,6 +383,7 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
 /// `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {
+    cx: &'b Context,
     /// The coordinate's tree; its leaves are `entries`.
     profile: Tuple<Int>,
     entries: Vec<Entry<'b>>,
@@ -405,10 +418,10 @@ impl<'b> Entry<'b> {
 impl<'b> Coordinates<'b> {
     /// Returns the origin of the coordinate space of `shape`.
     #[inline]
-    pub(in crate::tensor) fn origin(shape: &Tuple<Int>) -> Self {
+    pub(in crate::tensor) fn origin(cx: &'b Context, shape: &Tuple<Int>) -> Self {
         let mut entries = Vec::new();
         paths(shape.as_ref(), &mut Vec::new(), &mut entries);
-        Coordinates { profile: shape.clone(), entries }
+        Coordinates { cx, profile: shape.clone(), entries }
     }
 
     pub(in crate::tensor) fn entries(&self) -> &[Entry<'b>] {
@@ -457,6 +470,10 @@ fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>
 }
 
 impl<'b> Engine<'b> for Coordinates<'b> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.cx.body()
+    }
+
     #[track_caller]
     #[inline]
     fn advance(

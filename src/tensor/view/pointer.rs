@@ -141,6 +141,10 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 }
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
+    pub(super) fn root(&self) -> Val<'b, P> {
+        self.base
+    }
+
     /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
     /// Add [`assume_aligned`](TensorPointer::assume_aligned) if you know more.
     pub fn new(base: Val<'b, P>) -> Self {

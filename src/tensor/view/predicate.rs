@@ -151,7 +151,7 @@ impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
     #[track_caller]
     #[inline]
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
-        self.load_all(k).predicate(k)
+        self.load_all().predicate(k)
     }
 }
 
@@ -220,7 +220,8 @@ impl<'b> CoordTensor<'b> {
     /// ```
     #[doc(alias("elem_less", "mask"))]
     #[track_caller]
-    pub fn within(&self, k: &Body<'b, '_>, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+    pub fn within(&self, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+        let k = &self.engine.body();
         let _call = k.call();
         let always = Predicate { shape: 1.into(), values: vec![None] };
         if self.poisoned {

@@ -488,7 +488,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     #[doc(alias = "tl.load")]
     #[track_caller]
     #[inline]
-    pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
+    pub fn load_all(&self,) -> TensorSsa<'b, E::Elem> {
+        let k = &self.engine.body();
         let _call = k.call();
         let nothing =
             || TensorSsa { shape: 1.into(), values: vec![k.constant(E::Elem::default())] };
@@ -519,7 +520,8 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     /// partition.
     #[doc(alias = "tl.store")]
     #[track_caller]
-    pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
+    pub fn store_all(&self, values: &TensorSsa<'b, E::Elem>) {
+        let k = &self.engine.body();
         let _call = k.call();
         if self.poisoned {
             return;

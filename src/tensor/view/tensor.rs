@@ -163,11 +163,11 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     #[doc(alias = "make_tensor")]
     #[track_caller]
     pub fn new(
-        k: &Body<'b, '_>,
         pointer: impl Into<TensorPointer<'b, P>>,
         layout: impl Into<TensorLayout>,
     ) -> Self {
         let (pointer, TensorLayout { layout, names }) = (pointer.into(), layout.into());
+        let k = &pointer.body();
         match Self::from_composed(k, pointer, &layout) {
             Ok(tensor) => Tensor { names, ..tensor },
             Err(kind) => {
@@ -255,7 +255,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
             }
         };
         let pointer = TensorPointer::new(k.shared_aligned::<T>(len, align_bytes));
-        Tensor::new(k, pointer.assume_aligned(k, align_bytes), with_names)
+        Tensor::new(pointer.assume_aligned(k, align_bytes), with_names)
     }
 }
 
@@ -315,7 +315,8 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// slice. For example set accumulators to 0 before the main loop.
     #[doc(alias("cute::fill", "tl.full"))]
     #[track_caller]
-    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
+    pub fn fill(&self, value: impl IntoOperand<'b, T>) {
+        let k = &self.engine.body();
         if !self.poisoned
             && let Err(error) = self.engine.fill(k, &self.layout, value)
         {
@@ -416,7 +417,7 @@ impl<'b> CoordTensor<'b> {
     #[track_caller]
     pub fn identity(k: &Body<'b, '_>, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
-        let engine = Coordinates::origin(&shape);
+        let engine = Coordinates::origin(k.context(), &shape);
         let tensor = Tensor::from_parts(engine, Layout::trivial());
         match Layout::identity(&shape) {
             Ok(layout) => Tensor { layout, ..tensor },

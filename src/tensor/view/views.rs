@@ -77,7 +77,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// coordinate 0 is then the element at `coord`. Use it to start at a block's first row, or one
     /// element earlier for a halo.
     #[track_caller]
-    pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+    pub fn domain_offset(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        let k = &self.engine.body();
         match self.origin(k, "domain_offset", &coord.into()) {
             Some(engine) => Tensor { engine, ..self.clone() },
             None => self.poison(),

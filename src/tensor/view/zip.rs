@@ -112,8 +112,8 @@ macro_rules! zips {
                 let coord = coord.into();
                 $(check(k, &self.0, &self.$t);)+
                 (
-                    self.$a.domain_offset(k, coord.clone()),
-                    $(self.$t.domain_offset(k, coord.clone())),+
+                    self.$a.domain_offset(coord.clone()),
+                    $(self.$t.domain_offset(coord.clone())),+
                 )
             }
         }

@@ -119,8 +119,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             let integers =
                 (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
             match &integers {
-                Some(integers) => integers.fill(k, 0),
-                None => accumulators.fill(k, Sum::default()),
+                Some(integers) => integers.fill(0),
+                None => accumulators.fill(Sum::default()),
             }
             // Operands for two steps: one is multiplied while the next is loaded.
             let words = [0, 1].map(|_| match config.a {
@@ -200,7 +200,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             // The thread's first element in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
             let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
-            let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+            let first = thr.partition_c(&coords).coord(k, (0, 0, 0));
             let origin = [row, of_d(&config, column)];
             let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.wide().pairs(config.pairs);

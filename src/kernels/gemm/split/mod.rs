@@ -145,7 +145,7 @@ struct Accumulators<'r, 'b, S> {
     acc: Scalar,
 }
 
-impl<S: Float> Accumulators<'_, '_, S> {
+impl<'k, S: Float> Accumulators<'_, 'k, S> {
     /// Returns the first accumulator of each vector, and where the vector is in the slot.
     fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<S> {
         let (step, each) = (VECTOR * self.threads, Self::of_vector());
@@ -178,7 +178,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Loads the accumulators of one slot, or adds those of several slots in order. A slot is added
     /// only if its condition is true.
-    fn load<'k>(
+    fn load(
         &self,
         k: &Body<'k, '_>,
         from: &[Val<'k, GlobalMut<f32>>],
@@ -201,7 +201,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
             for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
                 let is_there = add.and_then(|add| add.get(slot).copied());
                 for ((first, _), four) in vectors.iter().zip(words) {
-                    self.add(k, *first, four.lanes(), is_there);
+                    self.add(*first, four.lanes(), is_there);
                 }
             }
         }
@@ -209,9 +209,8 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Adds a vector of accumulators if the condition is true, or without one overwrites those from
     /// `first` on.
-    fn add<'k>(
+    fn add(
         &self,
-        k: &Body<'k, '_>,
         first: u32,
         words: [Val<'k, u32>; 4],
         add: Option<Val<'k, bool>>,
