@@ -109,6 +109,7 @@ pub use analysis::{
     Analysis, BankConflicts, BankPhase, DOMAIN_LIMIT, Image, Offsets, Overlap, Run, Sectors,
     VectorLimit, WarpSectors, WidestVector,
 };
+pub use draft::GENERAL;
 pub use linear::LinearLayout;
 
 // rustdoc lists the methods of `Layout` in the order of these modules.

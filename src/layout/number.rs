@@ -456,12 +456,21 @@ impl Stride for ScaledBasis {
         self.to_int()
     }
 
-    #[inline]
+    #[inline(always)]
     fn scaled(&self, by: &Int) -> Result<Self, LayoutError> {
+        if let (Some(a), Some(b)) = (self.as_static(), by.as_static())
+            && let Some(product) = a.checked_mul(b)
+        {
+            return Ok(ScaledBasis::from(product));
+        }
         ScaledBasis::scaled(self, by)
     }
 
+    #[inline(always)]
     fn plus(&self, other: &Self) -> Option<Self> {
+        if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
+            return a.checked_add(b).map(ScaledBasis::from);
+        }
         if self.is_zero() {
             return Some(other.clone());
         }
@@ -474,7 +483,13 @@ impl Stride for ScaledBasis {
         }
     }
 
+    #[inline(always)]
     fn merges(s0: &Int, d0: &Self, s1: &Int, d1: &Self) -> bool {
+        if let (Some(s), Some(a), true, Some(b)) =
+            (s0.as_static(), d0.as_static(), s1.is_static(), d1.as_static())
+        {
+            return s.checked_mul(a) == Some(b);
+        }
         if d0.path != d1.path || (s0.is_static() && !s1.is_static()) {
             return false;
         }

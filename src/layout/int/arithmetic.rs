@@ -1,13 +1,14 @@
 //! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`. Come here
 //! to add an operation on extents and strides.
 
-use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, floor_div_i64, symbolic};
+use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, symbolic};
+use crate::layout::number::split_i64;
 use crate::layout::error::LayoutError;
 
 macro_rules! binary {
     ($(#[$doc:meta])* $name:ident, $word:literal, |$a:ident, $b:ident| $fold:expr, $symbolic:path) => {
         $(#[$doc])*
-        #[inline]
+        #[inline(always)]
         pub fn $name(&self, other: &Int) -> Result<Int> {
             match (&self.0, &other.0) {
                 (&Repr::Static($a), &Repr::Static($b)) => match $fold {
@@ -82,7 +83,7 @@ impl Int {
         /// # Errors
         /// Returns [`LayoutError::DivisionByZero`], or [`LayoutError::Overflow`] for `i64::MIN /
         /// -1`.
-        floor_div, "division", |a, b| floor_div_i64(a, b), symbolic::floor_div
+        floor_div, "division", |a, b| split_i64(a, b).map(|(q, _)| q), symbolic::floor_div
     );
     binary!(
         /// Returns the remainder of [`floor_div`](Int::floor_div), which has the sign of `other`.
@@ -97,7 +98,7 @@ impl Int {
         /// # Errors
         /// Returns [`LayoutError::DivisionByZero`] if `other` is zero.
         modulo, "remainder",
-        |a, b| if b == 0 { None } else { let r = a.wrapping_rem(b); Some(if r != 0 && (r < 0) != (b < 0) { r + b } else { r }) },
+        |a, b| if b == 0 { None } else { split_i64(a, b).map(|(_, r)| r).or(Some(0)) },
         symbolic::modulo
     );
     binary!(
