@@ -11,9 +11,7 @@ use tilewright::ir::{Element, Global, GlobalMut, Kernel};
 use tilewright::kernels::Loaded;
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 pub use tilewright::kernels::gemm::Activation;
-use tilewright::kernels::gemm::{
-    Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine,
-};
+use tilewright::kernels::gemm::{Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
