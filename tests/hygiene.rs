@@ -17,6 +17,8 @@ use tilewright::ir::{Kernel, parse_kernels};
 
 #[path = "hygiene/aliases.rs"]
 mod aliases;
+#[path = "hygiene/charts.rs"]
+mod charts;
 #[path = "hygiene/figures.rs"]
 mod figures;
 #[path = "hygiene/imports.rs"]

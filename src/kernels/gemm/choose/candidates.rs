@@ -269,7 +269,7 @@ impl GemmConfig {
     /// Returns this tile with each cluster for which there are enough tiles. If operands are
     /// aligned, clusters gain nothing over many waves, and lose in a single wave with a large
     /// operand. Rows that are not aligned to L2 lines double the requests, and clusters share them:
-    /// see "Clusters and unaligned rows" in docs/evidence/gpu.md.
+    /// see "Clusters and unaligned rows" in docs/evidence/experiments.md.
     #[inline]
     fn clusters(
         self,
@@ -296,7 +296,7 @@ impl GemmConfig {
     }
 
     /// Returns the configuration in which threads fetch operands that this one repacks, if they do
-    /// not spill registers: see "Tiles that threads fetch" in docs/evidence/gpu.md.
+    /// not spill registers: see "Tiles that threads fetch" in docs/evidence/experiments.md.
     #[inline]
     fn fetched_by_threads(self, problem: &GemmProblem, machine: &Machine) -> Option<GemmConfig> {
         let stored = self.ready(StoreMethod::Direct, problem, machine);
