@@ -10,7 +10,10 @@
 //!
 //! A [`Layout`](layout::Layout) is one value for host and device. For example, the `(32,32):(33,1)`
 //! that you print and property-test on the host is also the layout by which the kernel indexes its
-//! padded tile.
+//! padded tile. Here is a layout of four modes, `((2,2),(2,4)):((1,4),(2,8))`, as
+//! [`Layout::draw`](layout::Layout::draw) shows it: each cell has the index of its row and column.
+//!
+#![doc = include_str!("../docs/images/layout.svg")]
 //!
 //! # Where to start
 //!
@@ -18,6 +21,8 @@
 //! * To write a kernel of your own, start with the example below, then look at [`ir`], which lists
 //!   the builder's operations. For tiles, tensor cores, TMA and pipelines, add [`tensor`].
 //! * To compute with layouts only, use [`layout`]. It needs none of the other modules.
+//! * To learn all of it in order, read the book, the folder `book/` of the repository: 25 chapters
+//!   from a first kernel to a GEMM at cuBLAS's speed. Its listings are tested with the library.
 //!
 //! # Modules
 //!
