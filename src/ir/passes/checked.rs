@@ -65,10 +65,6 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr, proved: &Proved) -> WithChecks {
     };
     let origins = Origins::new(ir);
     let ops = ir.reached_ops();
-    let accesses = |op: OpId| {
-        let all = accesses(ir, op).into_iter();
-        all.filter(move |access| !proved.contains(&(op, Some(access.operand))))
-    };
     let mut lengths = HashMap::new();
     let mut extents = Vec::new();
     for (i, param) in ir.params.iter().enumerate() {
@@ -77,7 +73,7 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr, proved: &Proved) -> WithChecks {
             Bytes::Box(map) if map == i as u32 => true,
             _ => origins.root(access.base) == root,
         };
-        let is_accessed = |op: &OpId| accesses(*op).any(|access| asks(&access));
+        let is_accessed = |op: &OpId| unproved(ir, *op, proved).any(|access| asks(&access));
         if ops.iter().any(is_accessed) {
             let length = add_param(format!("{}_bytes", param.name), Scalar::U64.into());
             lengths.insert(i as u32, length);
@@ -100,7 +96,7 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr, proved: &Proved) -> WithChecks {
     };
     pass.rewrite.declare_vars(ir.body, body);
     for op in &ops {
-        for access in accesses(*op) {
+        for access in unproved(ir, *op, proved) {
             if let (Some(Root::Param(param)), Bytes::Known(bytes)) =
                 (pass.origins.root(access.base), access.bytes)
             {
@@ -115,6 +111,12 @@ pub(in crate::ir) fn with_checks(ir: &KernelIr, proved: &Proved) -> WithChecks {
 fn first_location(ir: &KernelIr) -> crate::ir::SourceLocation {
     let first = ir.regions[ir.body].ops.first();
     first.map_or_else(crate::ir::SourceLocation::caller, |op| ir.location_of(*op))
+}
+
+/// Returns the operation's accesses that get a check.
+fn unproved(ir: &KernelIr, id: OpId, proved: &Proved) -> impl Iterator<Item = Access> {
+    let all = accesses(ir, id).into_iter();
+    all.filter(move |access| !proved.contains(&(id, Some(access.operand))))
 }
 
 /// Returns whether the operation casts a pointer to smaller elements.
@@ -274,10 +276,8 @@ impl Pass<'_> {
     /// Emits the operation's checks in front of it.
     fn check(&mut self, id: OpId, region: RegionId) {
         let ir = self.rewrite.source;
-        for access in accesses(ir, id) {
-            if !self.proved.contains(&(id, Some(access.operand))) {
-                self.check_access(id, &access, region);
-            }
+        for access in unproved(ir, id, self.proved) {
+            self.check_access(id, &access, region);
         }
         if self.proved.contains(&(id, None)) {
             return;
