@@ -19,22 +19,22 @@ fn block<'b>(
 ) {
     let i = k.thread_idx().x * 4 + number;
     let acc = k.registers::<f32>(4);
-    let v = [0, 1, 2, 3].map(|j| x.load(k, i + j));
+    let v = [0, 1, 2, 3].map(|j| x.load(i + j));
     for (j, v) in (0..).zip(v) {
-        acc.set(k, j, v * 0.5);
+        acc.set(j, v * 0.5);
     }
     let sum = k.if_else(i.lt(n), |k| k.yield_(v[0] + v[1]), |k| k.yield_(v[2].max(v[3])));
     let (a, _) = k.for_loop(range(0, n), (sum, v[0]), |k, lp, j, (a, b)| {
-        let w = x.load(k, j);
+        let w = x.load(j);
         for r in 0..4 {
-            let old = acc.get(k, r);
-            acc.set(k, r, w.fma(a, old));
+            let old = acc.get(r);
+            acc.set(r, w.fma(a, old));
         }
         k.if_(w.gt(b), |k| lp.break_(k, (b, a)));
         lp.continue_(k, (b, a + w))
     });
-    k.if_((i & 3).eq(0), |k| y.store(k, i, a + acc.get(k, 0)));
-    y.store(k, i, acc.get(k, 1) + acc.get(k, 3));
+    k.if_((i & 3).eq(0), |_| y.store(i, a + acc.get(0)));
+    y.store(i, acc.get(1) + acc.get(3));
 }
 
 fn kernel(blocks: i32) -> Kernel<Signature> {

@@ -48,11 +48,11 @@ fn elements(device: &Device, vector: u32) -> bool {
     type Params = (f32, Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Params>::build("elements", device.target(), |k, (a, x, y, n)| {
         let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x) * vector as i32;
-        k.if_(i.lt(n), |k| match vector {
-            1 => y.store(k, i, a * x.load(k, i) + y.load(k, i)),
+        k.if_(i.lt(n), |_| match vector {
+            1 => y.store(i, a * x.load(i) + y.load(i)),
             _ => {
-                let value = x.load_vector::<4>(k, i);
-                y.store_vector(k, i, value);
+                let value = x.load_vector::<4>(i);
+                y.store_vector(i, value);
             }
         });
     })

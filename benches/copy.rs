@@ -33,9 +33,9 @@ fn copy(device: &Device) -> Kernel<(Global<f32>, GlobalMut<f32>)> {
     Kernel::<(Global<f32>, GlobalMut<f32>)>::build("copy", device.target(), |k, (x, y)| {
         let places = places(k);
         let streamed = LoadAccess::default().non_coherent();
-        let values = places.map(|i| x.load_vector_with::<4>(k, i, streamed));
+        let values = places.map(|i| x.load_vector_with::<4>(i, streamed));
         for (i, value) in places.into_iter().zip(values) {
-            y.store_vector(k, i, value);
+            y.store_vector(i, value);
         }
     })
     .unwrap()
@@ -46,14 +46,14 @@ fn axpy(device: &Device) -> Kernel<(f32, Global<f32>, GlobalMut<f32>)> {
         let places = places(k);
         let streamed = LoadAccess::default().non_coherent();
         let load = |i| {
-            let x: Val<'_, Vector<f32, 4>> = x.load_vector_with(k, i, streamed);
-            let y: Val<'_, Vector<f32, 4>> = y.load_vector(k, i);
+            let x: Val<'_, Vector<f32, 4>> = x.load_vector_with(i, streamed);
+            let y: Val<'_, Vector<f32, 4>> = y.load_vector(i);
             (x.lanes(), y.lanes())
         };
         let values = places.map(load);
         for (i, (xs, ys)) in places.into_iter().zip(values) {
             let sums: [_; 4] = std::array::from_fn(|lane| a.fma(xs[lane], ys[lane]));
-            y.store_vector(k, i, Val::pack(sums));
+            y.store_vector(i, Val::pack(sums));
         }
     })
     .unwrap()

@@ -33,7 +33,7 @@ type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 fn axpy(target: Target) -> Kernel<Axpy> {
     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
     })
     .unwrap()
 }
@@ -42,12 +42,12 @@ fn axpy(target: Target) -> Kernel<Axpy> {
 fn large(target: Target) -> Kernel<Axpy> {
     Kernel::<Axpy>::build("large", target, |k, (a, x, y, n)| {
         let i = k.thread_idx().x;
-        k.for_(range(0, n), (), |k, at, ()| {
-            let mut value = x.load(k, i);
+        k.for_(range(0, n), (), |_, at, ()| {
+            let mut value = x.load(i);
             for step in 0..400 {
-                value = value * a + x.load(k, at + step);
+                value = value * a + x.load(at + step);
             }
-            y.store(k, i + at, value);
+            y.store(i + at, value);
         });
     })
     .unwrap()

@@ -28,13 +28,13 @@ fn kernel(target: Target, [rows, columns]: [u32; 2], threads: u32) -> Kernel<Sig
     let name = format!("mma_{}x{}", 16 * rows, 8 * columns);
     Kernel::<Signature>::build(&name, target, |k, (words, out, steps)| {
         let thread = k.thread_idx().x;
-        let word = |i: u32| words.load(k, thread + i * threads);
+        let word = |i: u32| words.load(thread + i * threads);
         let of_a = |i: u32| Val::pack([0, 1, 2, 3].map(|w| word(4 * i + w)));
         let of_b = |i: u32| Val::pack([0, 1].map(|w| word(4 * rows + 2 * i + w)));
         let a: Vec<Val<'_, Vector<bf16, 8>>> = (0..rows).map(|i| of_a(i).bitcast()).collect();
         let b: Vec<Val<'_, Vector<bf16, 4>>> = (0..columns).map(|i| of_b(i).bitcast()).collect();
         let sums = k.registers::<f32>(4 * rows * columns);
-        sums.fill(k, 0.0);
+        sums.fill(0.0);
         k.for_(range(0, steps), (), |k, _, ()| {
             for _ in 0..UNROLLED {
                 for (j, b) in (0..).zip(&b) {
@@ -44,8 +44,8 @@ fn kernel(target: Target, [rows, columns]: [u32; 2], threads: u32) -> Kernel<Sig
                 }
             }
         });
-        let total = (1..sums.len()).fold(sums.get(k, 0), |sum, i| sum + sums.get(k, i));
-        out.store(k, k.block_idx().x * threads + thread, total);
+        let total = (1..sums.len()).fold(sums.get(0), |sum, i| sum + sums.get(i));
+        out.store(k.block_idx().x * threads + thread, total);
     })
     .unwrap()
 }

@@ -20,14 +20,14 @@ fn repeated<T: tilewright::ir::Number>(
     let kernel =
         Kernel::<(Global<T>, GlobalMut<T>)>::build("repeated", Target::SM_80, |k, (x, y)| {
             let t = k.thread_idx().x;
-            let first = x.load(k, t);
+            let first = x.load(t);
             let last = k.for_(range(0, 125), first, |k, _, mut v| {
                 for _ in 0..8 {
                     v = step(k, x, v);
                 }
                 v
             });
-            y.store(k, t, last);
+            y.store(t, last);
         });
     Program::new(kernel.expect("it is correct").ir()).expect("it is verified")
 }
@@ -58,11 +58,11 @@ fn operations(c: &mut Criterion) {
     bench_repeated::<f32>(c, "fma f32", |_, _, v| v.fma(0.5, 1.0));
     bench_repeated::<i32>(c, "div i32", |_, _, v| v / 3);
     bench_repeated::<i32>(c, "compare and select", |_, _, v| v.lt(5).select(v, 1));
-    bench_repeated::<i32>(c, "load i32", |k, x, v| x.load(k, v));
+    bench_repeated::<i32>(c, "load i32", |_, x, v| x.load(v));
     bench_repeated::<i32>(c, "if", |k, _, v| k.if_with(v.gt(3), v, |_| v));
     bench_repeated::<f32>(c, "register variable", |k, _, v| {
         let register = k.var(v);
-        register.get(k)
+        register.get()
     });
 }
 

@@ -19,9 +19,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::cuda(0)?;
     let axpy = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| {
-            let sum = a * x.load(k, i).cvt::<f32>() + y.load(k, i).cvt::<f32>();
-            y.store(k, i, sum.cvt::<bf16>());
+        k.if_(i.lt(n), |_| {
+            let sum = a * x.load(i).cvt::<f32>() + y.load(i).cvt::<f32>();
+            y.store(i, sum.cvt::<bf16>());
         });
     })?;
     let (axpy, ours) = (device.load(&axpy)?, Stream::from_cudarc(&stream)?);

@@ -60,17 +60,16 @@ const NAMES: [&str; 8] = [
 
 /// Returns the matrices as tensors that are aligned to `bytes`. B is (N, K), as `gemm` takes it.
 fn matrices<'b>(
-    k: &Body<'b, '_>,
     (a, b, d): Args<'b>,
     [m, n, depth]: Sizes,
     bytes: u32,
 ) -> (GlobalTensor<'b, bf16>, GlobalTensor<'b, bf16>, GlobalTensorMut<'b, bf16>) {
-    let a = TensorPointer::new(a).assume_aligned(k, bytes);
-    let b = TensorPointer::new(b).assume_aligned(k, bytes);
-    let d = TensorPointer::new(d).assume_aligned(k, bytes);
-    let a = Tensor::new(k, a, layout!((m, depth):(depth, 1)));
-    let b = Tensor::new(k, b, layout!((n, depth):(1, n)));
-    (a, b, Tensor::new(k, d, layout!((m, n):(n, 1))))
+    let a = TensorPointer::new(a).assume_aligned(bytes);
+    let b = TensorPointer::new(b).assume_aligned(bytes);
+    let d = TensorPointer::new(d).assume_aligned(bytes);
+    let a = Tensor::new(a, layout!((m, depth):(depth, 1)));
+    let b = Tensor::new(b, layout!((n, depth):(1, n)));
+    (a, b, Tensor::new(d, layout!((m, n):(n, 1))))
 }
 
 /// Levels 1 and 2: one thread per element of D. Neighbouring threads have neighbouring rows (1) or
@@ -78,18 +77,18 @@ fn matrices<'b>(
 fn one_element(target: Target, sizes: Sizes, coalesced: bool) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     Ok(Kernel::<Pointers>::build("one_element", target, |k, args| {
-        let (a, b, d) = matrices(k, args, sizes, 2);
+        let (a, b, d) = matrices(args, sizes, 2);
         let (thread, block) = (k.thread_idx(), k.block_idx());
         let (row, column) = if coalesced {
             (block.y * 8 + thread.y, block.x * 32 + thread.x)
         } else {
             (block.y * 8 + thread.x, block.x * 32 + thread.y)
         };
-        let sum = k.for_(range(0, depth), 0.0, |k, i, sum| {
-            let (a, b) = (a.load(k, (row, i)), b.load(k, (column, i)));
+        let sum = k.for_(range(0, depth), 0.0, |_, i, sum| {
+            let (a, b) = (a.load((row, i)), b.load((column, i)));
             a.cvt::<f32>().fma(b.cvt::<f32>(), sum)
         });
-        d.store(k, (row, column), sum.cvt::<bf16>());
+        d.store((row, column), sum.cvt::<bf16>());
     })?)
 }
 
@@ -98,25 +97,25 @@ fn one_element(target: Target, sizes: Sizes, coalesced: bool) -> Result<Kernel<P
 fn shared_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     Ok(Kernel::<Pointers>::build("shared_tile", target, |k, args| {
-        let (a, b, d) = matrices(k, args, sizes, 2);
+        let (a, b, d) = matrices(args, sizes, 2);
         let (thread, block) = (k.thread_idx(), k.block_idx());
-        let a = a.local_tile(k, &tiler!(32, 32), (block.y, ..));
-        let b = b.local_tile(k, &tiler!(32, 32), (block.x, ..));
-        let d = d.local_tile(k, &tiler!(32, 32), (block.y, block.x));
+        let a = a.local_tile(&tiler!(32, 32), (block.y, ..));
+        let b = b.local_tile(&tiler!(32, 32), (block.x, ..));
+        let d = d.local_tile(&tiler!(32, 32), (block.y, block.x));
         let sa: SharedTensor<'_, bf16> = Tensor::shared(k, layout!((32, 32):(32, 1)));
         let sb: SharedTensor<'_, bf16> = Tensor::shared(k, layout!((32, 32):(1, 32)));
         let sum = k.for_(range(0, depth / 32), 0.0, |k, step, sum| {
-            sa.store(k, (thread.y, thread.x), a.load(k, (thread.y, thread.x, step)));
-            sb.store(k, (thread.x, thread.y), b.load(k, (thread.x, thread.y, step)));
+            sa.store((thread.y, thread.x), a.load((thread.y, thread.x, step)));
+            sb.store((thread.x, thread.y), b.load((thread.x, thread.y, step)));
             k.barrier();
             let sum = (0..32).fold(sum, |sum, i| {
-                let (a, b) = (sa.load(k, (thread.y, i)), sb.load(k, (thread.x, i)));
+                let (a, b) = (sa.load((thread.y, i)), sb.load((thread.x, i)));
                 a.cvt::<f32>().fma(b.cvt::<f32>(), sum)
             });
             k.barrier();
             sum
         });
-        d.store(k, (thread.y, thread.x), sum.cvt::<bf16>());
+        d.store((thread.y, thread.x), sum.cvt::<bf16>());
     })?)
 }
 
@@ -127,42 +126,40 @@ fn register_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
     let mma = TiledMma::new(atom, &layout!((16, 16, 1):(16, 1, 0)), tiler!(_, _, _))?;
     Ok(Kernel::<Pointers>::build("register_tile", target, |k, args| {
-        let (a, b, d) = matrices(k, args, sizes, 2);
+        let (a, b, d) = matrices(args, sizes, 2);
         let (thread, block) = (k.thread_idx().x, k.block_idx());
-        let a = a.local_tile(k, &tiler!(128, 16), (block.y, ..));
-        let b = b.local_tile(k, &tiler!(128, 16), (block.x, ..));
-        let d = d.local_tile(k, &tiler!(128, 128), (block.y, block.x));
+        let a = a.local_tile(&tiler!(128, 16), (block.y, ..));
+        let b = b.local_tile(&tiler!(128, 16), (block.x, ..));
+        let d = d.local_tile(&tiler!(128, 128), (block.y, block.x));
         let sa: SharedTensor<'_, f32> = Tensor::shared(k, layout!((128, 16):(1, 132)));
         let sb: SharedTensor<'_, f32> = Tensor::shared(k, layout!((128, 16):(1, 128)));
         // Neighbouring threads are along K in A, and along N in B.
         let (of_a, of_b) = (layout!((16, 16):(16, 1)), layout!((128, 2):(1, 128)));
-        let (to_a, to_b) =
-            (sa.local_partition(k, &of_a, thread), sb.local_partition(k, &of_b, thread));
+        let (to_a, to_b) = (sa.local_partition(&of_a, thread), sb.local_partition(&of_b, thread));
         let mine = mma.slice(thread);
-        let (from_a, from_b) = (mine.partition_a(k, &sa), mine.partition_b(k, &sb));
+        let (from_a, from_b) = (mine.partition_a(&sa), mine.partition_b(&sb));
         let acc = mine.fragment_c::<f32>(k, shape!(128, 128));
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         k.for_(range(0, depth / 16), (), |k, step, ()| {
-            let a = a.slice(k, (.., .., step)).local_partition(k, &of_a, thread);
-            let b = b.slice(k, (.., .., step)).local_partition(k, &of_b, thread);
-            to_a.store_all(k, &a.load_all(k).convert());
-            to_b.store_all(k, &b.load_all(k).convert());
+            let a = a.slice((.., .., step)).local_partition(&of_a, thread);
+            let b = b.slice((.., .., step)).local_partition(&of_b, thread);
+            to_a.store_all(&a.load_all().convert());
+            to_b.store_all(&b.load_all().convert());
             k.barrier();
-            gemm(k, &mma, &acc, &from_a, &from_b);
+            gemm(&mma, &acc, &from_a, &from_b);
             k.barrier();
         });
-        mine.partition_c(k, &d).store_all(k, &acc.load_all(k).convert());
+        mine.partition_c(&d).store_all(&acc.load_all().convert());
     })?)
 }
 
 /// Starts a thread's copies from a global-memory tile to a stage of a ring buffer.
 fn fetch<'b>(
-    k: &Body<'b, '_>,
     load: &ThrCopy<'_, 'b>,
     (from, step): (&GlobalTensor<'b, bf16>, Val<'b, i32>),
     (to, stage): (&SharedTensor<'b, bf16>, Val<'b, i32>),
 ) {
-    load.copy(k, &from.slice(k, (.., .., .., step)), &to.slice(k, (.., .., .., stage)));
+    load.copy(&from.slice((.., .., .., step)), &to.slice((.., .., .., stage)));
 }
 
 /// Level 5: `cp.async` prefetches tiles two steps ahead in 16-byte vectors, and threads load
@@ -179,11 +176,11 @@ fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let pipe = CpAsyncPipeline::new(3, 1)?;
     let options = KernelOptions::default().block([256, 1, 1]).min_blocks_per_sm(2);
     Ok(Kernel::<Pointers>::build_with(options, "pipelined", target, |k, args| {
-        let (a, b, d) = matrices(k, args, sizes, 16);
+        let (a, b, d) = matrices(args, sizes, 16);
         let (thread, block) = (k.thread_idx().x, k.block_idx());
-        let a = a.local_tile(k, &tiler!(128, 32), (block.y, ..));
-        let b = b.local_tile(k, &tiler!(128, 32), (block.x, ..));
-        let d = d.local_tile(k, &tiler!(128, 128), (block.y, block.x));
+        let a = a.local_tile(&tiler!(128, 32), (block.y, ..));
+        let b = b.local_tile(&tiler!(128, 32), (block.x, ..));
+        let d = d.local_tile(&tiler!(128, 128), (block.y, block.x));
         // Rows of A are 80 bytes apart, so that vectors in neighbouring rows are in different
         // banks.
         let (ring_a, ring_b) =
@@ -191,8 +188,8 @@ fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
         let sa: SharedTensor<'_, bf16> = Tensor::shared_aligned(k, ring_a, 16);
         let sb: SharedTensor<'_, bf16> = Tensor::shared_aligned(k, ring_b, 16);
         let (load_a, load_b) = (copy_a.slice(thread), copy_b.slice(thread));
-        let (from_a, to_a) = (load_a.partition_s(k, &a), load_a.partition_d(k, &sa));
-        let (from_b, to_b) = (load_b.partition_s(k, &b), load_b.partition_d(k, &sb));
+        let (from_a, to_a) = (load_a.partition_s(&a), load_a.partition_d(&sa));
+        let (from_b, to_b) = (load_b.partition_s(&b), load_b.partition_d(&sb));
         // Rows `row`, `row + 16`, .. and 8 neighbouring columns of D.
         let (row, column) = (thread / 16, thread % 16);
         let (a8, b8) = (
@@ -202,41 +199,38 @@ fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
         let (x, y) =
             (Tensor::registers(k, layout!((1, 8, 8))), Tensor::registers(k, layout!((1, 8, 8))));
         let acc: RegisterTensor<'_, f32> = Tensor::registers(k, layout!((1, 8, 8):(1, 8, 1)));
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         pipe.fill(k, |k, step, stage| {
             let step = k.value(step);
-            fetch(k, &load_a, (&from_a, step), (&to_a, stage));
-            fetch(k, &load_b, (&from_b, step), (&to_b, stage));
+            fetch(&load_a, (&from_a, step), (&to_a, stage));
+            fetch(&load_b, (&from_b, step), (&to_b, stage));
         });
         k.for_(range(0, depth / 32), pipe.start(k), |k, step, state| {
             let ahead = step + pipe.ahead();
-            k.if_(ahead.lt(depth / 32), |k| {
-                fetch(k, &load_a, (&from_a, ahead), (&to_a, state.write));
-                fetch(k, &load_b, (&from_b, ahead), (&to_b, state.write));
+            k.if_(ahead.lt(depth / 32), |_| {
+                fetch(&load_a, (&from_a, ahead), (&to_a, state.write));
+                fetch(&load_b, (&from_b, ahead), (&to_b, state.write));
             });
-            let (a, b) = (sa.slice(k, (.., .., state.read)), sb.slice(k, (.., .., state.read)));
+            let (a, b) = (sa.slice((.., .., state.read)), sb.slice((.., .., state.read)));
             for part in 0..4 {
-                let a = a.local_tile(k, &tiler!(128, 8), (0, part)).local_partition(
-                    k,
-                    &layout!((16, 1)),
-                    row,
-                );
-                let b = b.local_tile(k, &tiler!(8, 8), (column, part));
-                autovec_copy(k, &a, &a8);
-                autovec_copy(k, &b, &b8);
-                x.store_all(k, &a8.load_all(k).convert::<f32>().reshape(shape!(1, 8, 8)));
-                y.store_all(k, &b8.load_all(k).convert::<f32>().reshape(shape!(1, 8, 8)));
-                gemm(k, &mma, &acc, &x, &y);
+                let a = a
+                    .local_tile(&tiler!(128, 8), (0, part))
+                    .local_partition(&layout!((16, 1)), row);
+                let b = b.local_tile(&tiler!(8, 8), (column, part));
+                autovec_copy(&a, &a8);
+                autovec_copy(&b, &b8);
+                x.store_all(&a8.load_all().convert::<f32>().reshape(shape!(1, 8, 8)));
+                y.store_all(&b8.load_all().convert::<f32>().reshape(shape!(1, 8, 8)));
+                gemm(&mma, &acc, &x, &y);
             }
             pipe.commit(k);
             pipe.wait(k);
             pipe.next(state)
         });
-        let d =
-            d.local_partition(k, &layout!((16, 1)), row).local_tile(k, &tiler!(8, 8), (0, column));
+        let d = d.local_partition(&layout!((16, 1)), row).local_tile(&tiler!(8, 8), (0, column));
         let out: RegisterTensor<'_, bf16> = Tensor::registers(k, layout!((8, 8):(8, 1)));
-        out.store_all(k, &acc.load_all(k).convert().reshape(shape!(8, 8)));
-        autovec_copy(k, &out, &d);
+        out.store_all(&acc.load_all().convert().reshape(shape!(8, 8)));
+        autovec_copy(&out, &d);
     })?)
 }
 
@@ -265,45 +259,41 @@ fn mma_sync(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
         let copy_a = tile_a.slice(k, a, pitch_a, row, [rows, depths], &sa);
         let copy_b = tile_b.slice(k, b, pitch_b, column, [columns, depths], &sb);
         let mine = mma.slice(thread);
-        let (from_a, from_b) = (load_a.ring(k, thread, &sa), load_b.ring(k, thread, &sb));
+        let (from_a, from_b) = (load_a.ring(thread, &sa), load_b.ring(thread, &sb));
         let x = mine.fragment_words(k, Operand::A, shape!(128, 16));
         let y = mine.fragment_words(k, Operand::B, shape!(128, 16));
         let acc = mine.fragment_c::<f32>(k, shape!(128, 128));
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         pipe.fill(k, |k, step, stage| {
             let at = k.value::<i32>(step * 64);
-            copy_a.start(k, stage, at);
-            copy_b.start(k, stage, at);
+            copy_a.start(stage, at);
+            copy_b.start(stage, at);
         });
         k.for_(range(0, depth / 64), pipe.start(k), |k, step, state| {
             // Past the end of K, nothing is read.
             let ahead = (step + pipe.ahead()) * 64;
-            copy_a.start(k, state.write, ahead);
-            copy_b.start(k, state.write, ahead);
+            copy_a.start(state.write, ahead);
+            copy_b.start(state.write, ahead);
             for part in 0..4 {
-                from_a.stage(state.read).load(k, part, &x);
-                from_b.stage(state.read).load(k, part, &y);
-                mma.gemm_sync(k, &acc, &x, &y);
+                from_a.stage(state.read).load(part, &x);
+                from_b.stage(state.read).load(part, &y);
+                mma.gemm_sync(&acc, &x, &y);
             }
             pipe.commit(k);
             pipe.wait(k);
             pipe.next(state)
         });
-        let (_, _, d) = matrices(k, (a, b, d), sizes, 16);
-        let d = d.local_tile(k, &tiler!(128, 128), (block.y, block.x));
-        store_rounded(k, &acc, &mine.partition_c(k, &d));
+        let (_, _, d) = matrices((a, b, d), sizes, 16);
+        let d = d.local_tile(&tiler!(128, 128), (block.y, block.x));
+        store_rounded(&acc, &mine.partition_c(&d));
     })?)
 }
 
 /// Rounds a thread's accumulators and stores them in vectors.
-fn store_rounded<'b>(
-    k: &mut Body<'b, '_>,
-    acc: &RegisterTensor<'b, f32>,
-    to: &GlobalTensorMut<'b, bf16>,
-) {
-    let out = acc.fragment_like::<bf16>(k);
-    out.store_all(k, &acc.load_all(k).convert());
-    autovec_copy(k, &out, to);
+fn store_rounded<'b>(acc: &RegisterTensor<'b, f32>, to: &GlobalTensorMut<'b, bf16>) {
+    let out = acc.fragment_like::<bf16>();
+    out.store_all(&acc.load_all().convert());
+    autovec_copy(&out, to);
 }
 
 /// The TMA copies of A and B tiles for the last two levels, and the layouts of their ring buffers.
@@ -354,11 +344,11 @@ struct Source<'c, 'b> {
 
 impl<'b> Source<'_, 'b> {
     /// Waits until the stage is empty, then starts the copies of a step. Call it in one thread.
-    fn fetch(&self, k: &Body<'b, '_>, step: Val<'b, i32>, state: PipelineState<'b>) {
-        let full = self.pipe.acquire(k, state);
-        let (a, b) = (self.a.slice(k, (.., .., step)), self.b.slice(k, (.., .., step)));
-        a.load(k, &self.sa.slice(k, (.., .., state.stage)), full);
-        b.load(k, &self.sb.slice(k, (.., .., state.stage)), full);
+    fn fetch(&self, step: Val<'b, i32>, state: PipelineState<'b>) {
+        let full = self.pipe.acquire(state);
+        let (a, b) = (self.a.slice((.., .., step)), self.b.slice((.., .., step)));
+        a.load(&self.sa.slice((.., .., state.stage)), full);
+        b.load(&self.sb.slice((.., .., state.stage)), full);
     }
 }
 
@@ -379,34 +369,34 @@ fn tma_wgmma(target: Target, sizes: Sizes, tiles: &Tiles) -> Result<Kernel<Maps>
         let sb: SharedTensor<'_, bf16> = Tensor::shared_aligned(k, tiles.ring_b.clone(), 1024);
         let pipe = TmaPipeline::new(k, STAGES, tiles.bytes(), 1);
         let first = thread.eq(0);
-        pipe.init(k, first);
+        pipe.init(first);
         k.barrier();
-        let a = tiles.a.tensor(k, a).local_tile(k, &tiler!(128, 64), (block.y, ..));
-        let b = tiles.b.tensor(k, b).local_tile(k, &tiler!(128, 64), (block.x, ..));
+        let a = tiles.a.tensor(a).local_tile(&tiler!(128, 64), (block.y, ..));
+        let b = tiles.b.tensor(b).local_tile(&tiler!(128, 64), (block.x, ..));
         let source = Source { pipe, a, b, sa: sa.clone(), sb: sb.clone() };
         let products = WgmmaMainloop::new(k, &mma, pipe, thread, &sa, &sb);
         let mine = mma.slice(thread);
         let acc = mine.fragment_c::<f32>(k, shape!(128, 128));
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         // All stages but one are filled before the loop.
-        let mut write = pipe.producer(k);
+        let mut write = pipe.producer();
         for step in 0..steps.min(STAGES - 1) {
-            k.if_(first, |k| source.fetch(k, k.value(step), write));
+            k.if_(first, |k| source.fetch(k.value(step), write));
             write = write.next();
         }
-        let start = (write, pipe.consumer(k));
+        let start = (write, pipe.consumer());
         let (_, read) = k.for_(range(0, steps), start, |k, step, (write, read)| {
-            products.start(k, &acc, read, true);
-            products.release_previous(k, read, step.gt(0));
+            products.start(&acc, read, true);
+            products.release_previous(read, step.gt(0));
             let ahead = step + (STAGES - 1);
-            k.if_(first & ahead.lt(steps), |k| source.fetch(k, ahead, write));
+            k.if_(first & ahead.lt(steps), |_| source.fetch(ahead, write));
             (write.next(), read.next())
         });
-        products.finish(k, read);
-        let d = TensorPointer::new(d).assume_aligned(k, 16);
-        let d = Tensor::new(k, d, layout!((m, n):(n, 1)));
-        let d = d.local_tile(k, &tiler!(128, 128), (block.y, block.x));
-        store_rounded(k, &acc, &mine.partition_c(k, &d));
+        products.finish(read);
+        let d = TensorPointer::new(d).assume_aligned(16);
+        let d = Tensor::new(d, layout!((m, n):(n, 1)));
+        let d = d.local_tile(&tiler!(128, 128), (block.y, block.x));
+        store_rounded(&acc, &mine.partition_c(&d));
     })?)
 }
 
@@ -432,19 +422,19 @@ fn specialised(
         let thread = k.thread_idx().x;
         let extents = [m / 128, n / 256, 1].map(|extent| k.value::<i32>(extent));
         let order = TileScheduler::new(k, Raster::Swizzle { width: 16 }, extents);
-        pipe.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, 2], Some([40, 232]));
         warp_roles(k, &roles, 168, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {
-                    let (a, b) = (tiles.a.tensor(k, a), tiles.b.tensor(k, b));
-                    order.for_each(k, pipe.producer(k), |k, tile, state| {
-                        let a = a.local_tile(k, &tiler!(128, 64), (tile.row, ..));
-                        let b = b.local_tile(k, &tiler!(256, 64), (tile.column, ..));
+                    let (a, b) = (tiles.a.tensor(a), tiles.b.tensor(b));
+                    order.for_each(k, pipe.producer(), |k, tile, state| {
+                        let a = a.local_tile(&tiler!(128, 64), (tile.row, ..));
+                        let b = b.local_tile(&tiler!(256, 64), (tile.column, ..));
                         let source = Source { pipe, a, b, sa: sa.clone(), sb: sb.clone() };
-                        k.for_(range(0, steps), state, |k, step, state| {
-                            source.fetch(k, step, state);
+                        k.for_(range(0, steps), state, |_, step, state| {
+                            source.fetch(step, state);
                             state.next()
                         })
                     });
@@ -454,15 +444,15 @@ fn specialised(
             let products = WgmmaMainloop::new(k, &mma, pipe, thread - 128, &sa, &sb);
             let to = staging.offset(group * store.elements());
             let out = store.slice(k, d, to, thread % 128, barrier);
-            order.for_each(k, pipe.consumer(k), |k, tile, state| {
+            order.for_each(k, pipe.consumer(), |k, tile, state| {
                 let acc = mma.slice(0).fragment_c::<f32>(k, shape!(128, 256));
-                let state = products.run(k, &acc, state, k.value(steps));
-                products.finish(k, state);
+                let state = products.run(&acc, state, k.value(steps));
+                products.finish(state);
                 let origin = [tile.row * 128 + group * 64, tile.column * 256, k.constant(0)];
-                out.tile(k, &acc, origin, [1, 64, 256], &());
+                out.tile(&acc, origin, [1, 64, 256], &());
                 state
             });
-            out.finish(k);
+            out.finish();
         });
     })?)
 }

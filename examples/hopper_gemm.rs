@@ -84,7 +84,7 @@ pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
         let raster = Raster::Swizzle { width: 16 };
         let tiles = TileScheduler::new(k, raster, [row_tiles, column_tiles, batch]);
         let thread = k.thread_idx().x;
-        pipe.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
         k.barrier();
 
         // The producer gives registers away, so that a consumer thread can hold 128 accumulators
@@ -92,17 +92,17 @@ pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
         let roles = WarpRole::producers_and_consumers([1, 2], Some([40, 232]));
         warp_roles(k, &roles, 168, |k, role, group| {
             if role == 0 {
-                let (a, b) = (plan.copy_a.tensor(k, a), plan.copy_b.tensor(k, b));
+                let (a, b) = (plan.copy_a.tensor(a), plan.copy_b.tensor(b));
                 k.if_(thread.eq(0), |k| {
-                    tiles.for_each(k, pipe.producer(k), |k, tile, state| {
-                        let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, ..));
-                        let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, ..));
-                        k.for_(range(0, steps), state, |k, step, state| {
-                            let full = pipe.acquire(k, state);
-                            let sa = sa.slice(k, (.., .., state.stage));
-                            let sb = sb.slice(k, (.., .., state.stage));
-                            ga.slice(k, (.., .., step)).load(k, &sa, full);
-                            gb.slice(k, (.., .., step)).load(k, &sb, full);
+                    tiles.for_each(k, pipe.producer(), |k, tile, state| {
+                        let ga = a.local_tile(&tiler!(m, depth), (tile.row, ..));
+                        let gb = b.local_tile(&tiler!(n, depth), (tile.column, ..));
+                        k.for_(range(0, steps), state, |_, step, state| {
+                            let full = pipe.acquire(state);
+                            let sa = sa.slice((.., .., state.stage));
+                            let sb = sb.slice((.., .., state.stage));
+                            ga.slice((.., .., step)).load(&sa, full);
+                            gb.slice((.., .., step)).load(&sb, full);
                             state.next()
                         })
                     });
@@ -114,18 +114,18 @@ pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
             let own = staging.offset(group * plan.store_d.elements());
             let store = plan.store_d.slice(k, d, own, thread % 128, barrier);
             let overlapped = OverlappedStore::new(k, store, n);
-            let start = (pipe.consumer(k), overlapped.nothing(k));
+            let start = (pipe.consumer(), overlapped.nothing());
             let (_, last) = tiles.for_each(k, start, |k, tile, (state, previous)| {
                 let acc = mma.slice(0).fragment_c::<f32>(k, shape!(m, n));
                 let parts = overlapped.parts();
-                let state = mainloop.run_over(k, &acc, state, steps, parts, |k, part| {
-                    overlapped.store(k, previous, part..part + 1);
+                let state = mainloop.run_over(&acc, state, steps, parts, |_, part| {
+                    overlapped.store(previous, part..part + 1);
                 });
-                mainloop.finish(k, state);
+                mainloop.finish(state);
                 let origin = [tile.row * m + group * 64, tile.column * n, tile.batch];
-                (state, overlapped.keep(k, &acc, origin, &()))
+                (state, overlapped.keep(&acc, origin, &()))
             });
-            overlapped.finish(k, last);
+            overlapped.finish(last);
         });
     })?;
     Ok(kernel)

@@ -35,32 +35,32 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
         Kernel::<Params>::build("scores", Target::SM_80, |k, (pool, table, query, scores)| {
             let (thread, block) = (k.thread_idx().x, k.block_idx().x);
             let thr = copy.slice(thread);
-            let pool = TensorPointer::new(pool).assume_aligned(k, 16);
+            let pool = TensorPointer::new(pool).assume_aligned(16);
             let pages_of = layout!((PAGE, DEPTH, POOL) : (DEPTH, 1, PAGE * DEPTH));
-            let pool = Tensor::new(k, pool, pages_of);
+            let pool = Tensor::new(pool, pages_of);
             // Rows are padded by 16 bytes, so that neighbouring rows start in different banks.
             let keys = SharedTensor::<f16>::shared(
                 k,
                 layout!((PAGE, DEPTH, PAGES) : (DEPTH + 8, 1, PAGE * (DEPTH + 8))),
             );
             for i in 0..PAGES {
-                let number = table.load(k, block * PAGES + i);
+                let number = table.load(block * PAGES + i);
                 // A negative page index points before the pool.
-                let from = thr.partition_s(k, &pool.slice(k, (.., .., number)));
-                let to = thr.partition_d(k, &keys.slice(k, (.., .., i)));
+                let from = thr.partition_s(&pool.slice((.., .., number)));
+                let to = thr.partition_d(&keys.slice((.., .., i)));
                 let present = TensorSsa::full(k, from.shape().to_owned(), number.ge(0));
-                thr.copy_if(k, &present, &from, &to);
+                thr.copy_if(&present, &from, &to);
             }
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
             k.barrier();
             let tokens = PAGE * PAGES;
             k.if_(thread.lt(tokens), |k| {
-                let score = k.for_(range(0, DEPTH), 0.0, |k, d, score| {
-                    let key = keys.load(k, (thread % PAGE, d, thread / PAGE));
-                    key.cvt::<f32>().fma(query.load(k, d), score)
+                let score = k.for_(range(0, DEPTH), 0.0, |_, d, score| {
+                    let key = keys.load((thread % PAGE, d, thread / PAGE));
+                    key.cvt::<f32>().fma(query.load(d), score)
                 });
-                scores.store(k, block * tokens + thread, score);
+                scores.store(block * tokens + thread, score);
             });
         })?;
     Ok(kernel)

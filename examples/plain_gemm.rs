@@ -58,35 +58,35 @@ pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dy
             let full = k.shared::<u64>(1).mbarrier(0);
             let (t, row, column) = (k.thread_idx().x, k.block_idx().y, k.block_idx().x);
             k.if_(t.eq(0), |k| {
-                full.init(k, 1);
+                full.init(1);
                 k.fence_mbarrier_init();
             });
             k.barrier();
             let thr = mma.slice(t);
             let acc = thr.fragment_c::<f32>(k, shape!(m, n));
-            acc.fill(k, 0.0);
+            acc.fill(0.0);
             k.for_(range(0, steps).prefetch_stages(stages), (), |k, i, ()| {
-                k.if_(t.eq(0), |k| {
-                    full.arrive_expect_tx(k, 2 * copy.bytes());
-                    copy.load(k, a, (row * m, i * depth), &sa, full);
-                    copy.load(k, b, (column * n, i * depth), &sb, full);
+                k.if_(t.eq(0), |_| {
+                    full.arrive_expect_tx(2 * copy.bytes());
+                    copy.load(a, (row * m, i * depth), &sa, full);
+                    copy.load(b, (column * n, i * depth), &sb, full);
                 });
-                full.wait_parity(k, (i & 1).cvt::<u32>());
-                let x = SmemOperand::new(k, &thr.partition_a(k, &sa));
-                let y = SmemOperand::new(k, &thr.partition_b(k, &sb));
+                full.wait_parity((i & 1).cvt::<u32>());
+                let x = SmemOperand::new(&thr.partition_a(&sa));
+                let y = SmemOperand::new(&thr.partition_b(&sb));
                 k.wgmma_fence();
-                mma.gemm_async(k, &acc, &x, &y, true);
+                mma.gemm_async(&acc, &x, &y, true);
                 k.wgmma_commit_group();
                 k.wgmma_wait_group(0);
                 k.barrier();
             });
             let rounded = thr.fragment_c::<bf16>(k, shape!(m, n));
-            rounded.store_all(k, &acc.load_all(k).convert::<bf16>());
+            rounded.store_all(&acc.load_all().convert::<bf16>());
             let to = d.offset(row.cvt::<i64>() * i64::from(m * columns)).offset(column * n);
-            let to = thr.partition_c(k, &Tensor::new(k, to, stored.clone()));
-            let places = Tensor::identity(k, shape!(m, n)).domain_offset(k, (row * m, column * n));
-            let inside = thr.partition_c(k, &places).within(k, (rows, columns));
-            copy_if(k, &inside, &rounded, &to);
+            let to = thr.partition_c(&Tensor::new(to, stored.clone()));
+            let places = Tensor::identity(k, shape!(m, n)).domain_offset((row * m, column * n));
+            let inside = thr.partition_c(&places).within((rows, columns));
+            copy_if(&inside, &rounded, &to);
         },
     )?;
     Ok(kernel)

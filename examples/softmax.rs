@@ -29,7 +29,7 @@ fn kernel(target: Target) -> Result<Kernel<Params>, BuildErrors> {
             values.push(k.if_else(
                 column.lt(columns),
                 |k| {
-                    let value = x.load(k, row + column);
+                    let value = x.load(row + column);
                     k.yield_(value)
                 },
                 |k| k.yield_(f32::NEG_INFINITY),
@@ -42,7 +42,7 @@ fn kernel(target: Target) -> Result<Kernel<Params>, BuildErrors> {
         let scale = k.sum(Group::Block, sum).recip_fast();
         for (i, power) in (0..).zip(powers) {
             let column = thread + i * THREADS;
-            k.if_(column.lt(columns), |k| y.store(k, row + column, power * scale));
+            k.if_(column.lt(columns), |_| y.store(row + column, power * scale));
         }
     })
 }

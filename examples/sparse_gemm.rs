@@ -90,42 +90,41 @@ impl Plan {
                 let full = k.shared::<u64>(1).mbarrier(0);
                 let (t, row, column) = (k.thread_idx().x, k.block_idx().y, k.block_idx().x);
                 k.if_(t.eq(0), |k| {
-                    full.init(k, 1);
+                    full.init(1);
                     k.fence_mbarrier_init();
                 });
                 k.barrier();
                 let thr = tiled.slice(t);
                 let acc = thr.fragment_c::<f32>(k, shape!(m, n));
-                acc.fill(k, 0.0);
+                acc.fill(0.0);
                 // This thread's words of its warp group's 64 rows.
                 let group = row * 2 + t / 128;
                 let e = e.offset(
                     group.cvt::<i64>() * (steps * WORDS).cvt::<i64>() + (t % 128).cvt::<i64>(),
                 );
                 k.for_(range(0, steps).prefetch_stages(STAGES), (), |k, i, ()| {
-                    k.if_(t.eq(0), |k| {
-                        full.arrive_expect_tx(k, self.copy_a.bytes() + self.copy_b.bytes());
-                        self.copy_a.load(k, a, (row * m, i * (depth / 2)), &sa, full);
-                        self.copy_b.load(k, b, (column * n, i * depth), &sb, full);
+                    k.if_(t.eq(0), |_| {
+                        full.arrive_expect_tx(self.copy_a.bytes() + self.copy_b.bytes());
+                        self.copy_a.load(a, (row * m, i * (depth / 2)), &sa, full);
+                        self.copy_b.load(b, (column * n, i * depth), &sb, full);
                     });
-                    let words = [e.load(k, i * WORDS), e.load(k, i * WORDS + 128)];
-                    full.wait_parity(k, (i & 1).cvt::<u32>());
-                    let x = SmemOperand::new(k, &thr.partition_a(k, &sa));
-                    let y = SmemOperand::new(k, &thr.partition_b(k, &sb));
+                    let words = [e.load(i * WORDS), e.load(i * WORDS + 128)];
+                    full.wait_parity((i & 1).cvt::<u32>());
+                    let x = SmemOperand::new(&thr.partition_a(&sa));
+                    let y = SmemOperand::new(&thr.partition_b(&sb));
                     k.wgmma_fence();
-                    self.mma.gemm_async(k, &acc, &x, &y, |_, step| words[step], true);
+                    self.mma.gemm_async(&acc, &x, &y, |_, step| words[step], true);
                     k.wgmma_commit_group();
                     k.wgmma_wait_group(0);
                     k.barrier();
                 });
                 let rounded = thr.fragment_c::<bf16>(k, shape!(m, n));
-                rounded.store_all(k, &acc.load_all(k).convert::<bf16>());
+                rounded.store_all(&acc.load_all().convert::<bf16>());
                 let to = d.offset(row.cvt::<i64>() * i64::from(m * columns)).offset(column * n);
-                let to = thr.partition_c(k, &Tensor::new(k, to, stored.clone()));
-                let places =
-                    Tensor::identity(k, shape!(m, n)).domain_offset(k, (row * m, column * n));
-                let inside = thr.partition_c(k, &places).within(k, (rows, columns));
-                copy_if(k, &inside, &rounded, &to);
+                let to = thr.partition_c(&Tensor::new(to, stored.clone()));
+                let places = Tensor::identity(k, shape!(m, n)).domain_offset((row * m, column * n));
+                let inside = thr.partition_c(&places).within((rows, columns));
+                copy_if(&inside, &rounded, &to);
             })?;
         Ok(kernel)
     }

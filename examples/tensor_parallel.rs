@@ -135,9 +135,9 @@ impl Relu {
         type Params = (GlobalMut<bf16>, i32);
         let kernel = Kernel::<Params>::build("relu", device.target(), |k, (h, n)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-            k.if_(i.lt(n), |k| {
-                let x = h.load(k, i).cvt::<f32>();
-                h.store(k, i, x.max(0.0).cvt::<bf16>());
+            k.if_(i.lt(n), |_| {
+                let x = h.load(i).cvt::<f32>();
+                h.store(i, x.max(0.0).cvt::<bf16>());
             });
         })?;
         Ok(Relu(device.load(&kernel)?))

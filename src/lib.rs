@@ -63,7 +63,7 @@
 //! fn axpy(target: Target) -> Result<Kernel<Axpy>, BuildErrors> {
 //!     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
 //!         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-//!         k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//!         k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
 //!     })
 //! }
 //!

@@ -9,11 +9,11 @@
 //!     let tile: SharedTensor<'_, f32> = Tensor::shared(k, layout!((32, 32):(33, 1)));
 //!     let t = k.thread_idx().x;
 //!     for i in 0..32 {
-//!         tile.store(k, (i, t), x.load(k, t + 32 * i));
+//!         tile.store((i, t), x.load(t + 32 * i));
 //!     }
 //!     k.barrier();
 //!     for i in 0..32 {
-//!         y.store(k, t + 32 * i, tile.load(k, (t, i)));
+//!         y.store(t + 32 * i, tile.load((t, i)));
 //!     }
 //! })?;
 //! assert!(kernel.ptx().text().contains("ld.shared.f32"));

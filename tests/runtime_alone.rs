@@ -69,7 +69,7 @@ fn kernel(target: Target) -> Kernel<(f32, Global<f32>, GlobalMut<f32>, i32)> {
     Kernel::<(f32, Global<f32>, GlobalMut<f32>, i32)>::build("axpy", target, |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
         k.assert_with(n.ge(0), "{} elements", n);
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
     })
     .unwrap()
 }
@@ -145,8 +145,8 @@ fn gpu_streams_run_beside_each_other() {
     type Slow = (Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Slow>::build("slow", device.target(), |k, (x, y, n)| {
         let i = k.thread_idx().x;
-        let sum = k.for_(range(0, n), 0.0, |k, _, sum| sum + x.load(k, i));
-        y.store(k, i, sum);
+        let sum = k.for_(range(0, n), 0.0, |_, _, sum| sum + x.load(i));
+        y.store(i, sum);
     });
     let f = device.load(&kernel.unwrap()).unwrap();
     let (grid, n) = (Grid::cover(1, 64), 1_000_000);

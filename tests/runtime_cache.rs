@@ -54,8 +54,8 @@ const KERNELS: i32 = 6;
 
 /// Writes the sum of the bytes of its code, says the driver; the number makes it another code.
 fn kernel(number: i32) -> Kernel<(GlobalMut<u64>,)> {
-    Kernel::<(GlobalMut<u64>,)>::build("code_sum", Target::SM_80, |k, (x,)| {
-        x.store(k, number, number as u64 * 100)
+    Kernel::<(GlobalMut<u64>,)>::build("code_sum", Target::SM_80, |_, (x,)| {
+        x.store(number, number as u64 * 100)
     })
     .unwrap()
 }

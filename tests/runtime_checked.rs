@@ -58,45 +58,45 @@ fn faulty(fault: &str, target: Target) -> (Kernel<Params>, i32) {
     match fault {
         "store" => build(41, &|k, (x, n)| {
             let i = k.thread_idx().x + n;
-            x.store(k, i, 1);
+            x.store(i, 1);
         }),
         "load before the start" => build(-3, &|k, (x, n)| {
             let i = k.thread_idx().x + n;
-            let value = x.load(k, i);
-            x.store(k, k.thread_idx().x, value);
+            let value = x.load(i);
+            x.store(k.thread_idx().x, value);
         }),
         "shared" => build(8, &|k, (x, n)| {
             let tile = k.shared::<i32>(64);
             let i = k.thread_idx().x;
-            tile.store(k, i + n, i);
+            tile.store(i + n, i);
             k.barrier();
-            x.store(k, i, tile.load(k, i));
+            x.store(i, tile.load(i));
         }),
-        "vector" => build(25, &|k, (x, n)| {
-            let value = x.load_vector::<4>(k, n * 4);
-            x.store_vector(k, 0, value);
+        "vector" => build(25, &|_, (x, n)| {
+            let value = x.load_vector::<4>(n * 4);
+            x.store_vector(0, value);
         }),
-        "misaligned" => build(1, &|k, (x, n)| {
-            let value = x.load_vector::<4>(k, n);
-            x.store_vector(k, 0, value);
+        "misaligned" => build(1, &|_, (x, n)| {
+            let value = x.load_vector::<4>(n);
+            x.store_vector(0, value);
         }),
-        "misaligned element" => build(1, &|k, (x, n)| {
-            x.ptr_cast::<u8>().offset(n).ptr_cast::<i32>().store(k, 0, 1);
+        "misaligned element" => build(1, &|_, (x, n)| {
+            x.ptr_cast::<u8>().offset(n).ptr_cast::<i32>().store(0, 1);
         }),
-        "generic" => build(100, &|k, (x, n)| {
+        "generic" => build(100, &|_, (x, n)| {
             let to = x.cvta();
-            to.store(k, n, 1);
+            to.store(n, 1);
         }),
         "division" => build(0, &|k, (x, n)| {
             let i = k.thread_idx().x;
-            x.store(k, i, (i + 7) / n);
+            x.store(i, (i + 7) / n);
         }),
         "step" => build(-1, &|k, (x, n)| {
-            k.for_(range(0, 10).step(n), (), |k, i, ()| x.store(k, i, 1));
+            k.for_(range(0, 10).step(n), (), |_, i, ()| x.store(i, 1));
         }),
-        "promise" => build(1, &|k, (x, n)| {
+        "promise" => build(1, &|_, (x, n)| {
             let to = x.offset(n).assume_aligned(16);
-            to.store(k, 0, 1);
+            to.store(0, 1);
         }),
         _ => panic!("no such fault"),
     }
@@ -161,14 +161,14 @@ fn unused_pointers_out_of_bounds_are_no_violation() {
         let tile = k.shared_aligned::<i32>(64 * 4, 16);
         let t = k.thread_idx().x;
         let (before, behind) = (x.offset(n - 200), x.offset(n));
-        before.store(k, 200 - n + t, behind.load(k, t - n) + 1);
+        before.store(200 - n + t, behind.load(t - n) + 1);
         // No bytes are read, so the source may be anywhere.
         let to = tile.offset(t * 4);
         let (from, none) = (x.offset(n * 3 + t), (n - LEN as i32).cvt::<u32>());
         k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, none);
         k.cp_async_commit_group();
         k.cp_async_wait_group(0);
-        x.store(k, t, tile.load(k, t * 4));
+        x.store(t, tile.load(t * 4));
     })
     .unwrap();
     let checked = kernel.checked().unwrap();
@@ -188,8 +188,8 @@ fn unused_pointers_out_of_bounds_are_no_violation() {
 fn blocks_of_any_size_have_registers() {
     let bounds = |options: KernelOptions| {
         let kernel =
-            Kernel::<(GlobalMut<i32>,)>::build_with(options, "any", Target::SM_80, |k, (x,)| {
-                x.store(k, 0, 1);
+            Kernel::<(GlobalMut<i32>,)>::build_with(options, "any", Target::SM_80, |_, (x,)| {
+                x.store(0, 1);
             });
         let kernel = kernel.unwrap();
         kernel.checked().unwrap().kernel().ir().bounds
@@ -288,11 +288,11 @@ fn what_is_proved_for_every_launch_is_not_checked() {
     let kernel = Kernel::<Params>::build_with(options, "part", Target::SM_80, |k, (x, n)| {
         let t = k.thread_idx().x;
         let tile = k.shared::<i32>(64);
-        tile.store(k, t, t / 3);
+        tile.store(t, t / 3);
         k.barrier();
-        let other = tile.load(k, 63 - t);
-        let open = tile.load(k, n);
-        x.store(k, t, other + open / n);
+        let other = tile.load(63 - t);
+        let open = tile.load(n);
+        x.store(t, other + open / n);
     });
     let kernel = kernel.unwrap();
     let device = Device::sim().unwrap();

@@ -1332,7 +1332,7 @@ fn fault_in_a_drop() {
 fn violation_in_a_drop() {
     let device = gpu();
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("violates", Target::SM_80, |k, (x,)| {
-        x.store(k, k.thread_idx().x, 7)
+        x.store(k.thread_idx().x, 7)
     });
     let options = LoadOptions::default().checked(true);
     let function = device.load_with(options, &kernel.unwrap()).unwrap();

@@ -73,12 +73,12 @@ fn faulty(fault: &str, target: Target) -> (Kernel<(GlobalMut<i32>,)>, Vec<FaultK
     let inline = |text: &'static str| {
         Kernel::<(GlobalMut<i32>,)>::build("wild", target, move |k, (x,)| {
             let value = k.ptx::<i32, _>(InlinePtx::new(text), x);
-            x.store(k, 0, value);
+            x.store(0, value);
         })
     };
     let (kernel, kinds) = match fault {
         "illegal_address" => (
-            Kernel::<(GlobalMut<i32>,)>::build("wild", target, |k, (x,)| x.store(k, 1i64 << 40, 1)),
+            Kernel::<(GlobalMut<i32>,)>::build("wild", target, |_, (x,)| x.store(1i64 << 40, 1)),
             vec![FaultKind::IllegalAddress],
         ),
         "misaligned_address" => {

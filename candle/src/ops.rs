@@ -475,13 +475,13 @@ impl Operation<1> for Swiglu {
                     let (first, columns) = (first.cvt::<i64>(), columns.cvt::<i64>());
                     let (input, output) = (row * columns * 2 + first, row * columns + first);
                     let part = tile.part::<T::Own>(k, output, count);
-                    let gate = part.load(k, x.offset(input), 0.0);
-                    let linear = part.load(k, x.offset(input + columns), 0.0);
+                    let gate = part.load(x.offset(input), 0.0);
+                    let linear = part.load(x.offset(input + columns), 0.0);
                     let results = gate.into_iter().zip(linear).map(|(gate, x)| {
                         let silu = if is_exact { gate.silu() } else { gate.silu_fast() };
                         silu * x
                     });
-                    part.store(k, y.offset(output), results.collect::<Vec<_>>());
+                    part.store(y.offset(output), results.collect::<Vec<_>>());
                 },
             )?;
             Ok(place.device.load(&kernel)?)

@@ -110,8 +110,8 @@ impl Operation<3> for AddRows {
                     let ([a, b, c, table], index, y, n) = params;
                     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
                     k.if_(i.lt(n), |k| {
-                        let row = table.load(k, index.load(k, i));
-                        y.store(k, i, a.load(k, i) + b.load(k, i) + c.load(k, i) + row);
+                        let row = table.load(index.load(i));
+                        y.store(i, a.load(i) + b.load(i) + c.load(i) + row);
                     });
                 })?;
                 Ok(place.device.load(&kernel)?)

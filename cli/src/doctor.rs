@@ -145,7 +145,7 @@ fn test(device: &Device) -> Result<(), String> {
     type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
     });
     let kernel = kernel.map_err(|error| error.to_string())?;
     let run = || -> Result<Vec<f32>, RuntimeError> {

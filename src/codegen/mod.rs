@@ -10,7 +10,7 @@
 //! type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 //! let kernel = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
 //!     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-//!     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//!     k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
 //! })?;
 //! let ptx = kernel.ptx();
 //! assert_eq!((ptx.entries(), ptx.version().to_string().as_str()), (&["axpy".to_owned()][..], "7.0"));
@@ -108,7 +108,7 @@ use text::Text;
 /// use tilewright::ir::{Kernel, GlobalMut, Target};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", Target::SM_80, |k, (x,)| {
-///     x.store(k, k.thread_idx().x, 7)
+///     x.store(k.thread_idx().x, 7)
 /// })?;
 /// let bare = kernel.ptx_with(PtxOptions::default().locations(false));
 /// assert!(kernel.ptx().text().contains("// ") && !bare.text().contains("// "));
@@ -172,7 +172,7 @@ impl<P> Kernel<P> {
 ///
 /// let fill = |name, value| {
 ///     Kernel::<(GlobalMut<i32>,)>::build(name, Target::SM_80, |k, (x,)| {
-///         x.store(k, k.thread_idx().x, value)
+///         x.store(k.thread_idx().x, value)
 ///     })
 /// };
 /// let (ones, twos) = (fill("ones", 1)?, fill("twos", 2)?);

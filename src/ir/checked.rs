@@ -23,7 +23,7 @@ use crate::ir::{Kernel, Untyped};
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", Target::SM_80, |k, (x,)| {
-///     x.store(k, k.thread_idx().x, 7)
+///     x.store(k.thread_idx().x, 7)
 /// })?;
 /// let checked = kernel.checked()?;
 /// assert_eq!((checked.extents(), checked.sites().len()), (&[0][..], 1));

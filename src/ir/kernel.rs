@@ -167,8 +167,8 @@ impl KernelIr {
     /// let with = |bytes| {
     ///     Kernel::<(GlobalMut<u8>,)>::build("k", Target::SM_90A, |k, (x,)| {
     ///         let tile = k.shared::<u8>(bytes);
-    ///         tile.store(k, 0, 1);
-    ///         x.store(k, 0, tile.load(k, 0));
+    ///         tile.store(0, 1);
+    ///         x.store(0, tile.load(0));
     ///     })
     /// };
     /// assert_eq!(with(49_152)?.ir().dynamic_shared_bytes(), 0);

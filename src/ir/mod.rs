@@ -12,7 +12,7 @@
 //!
 //! let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
 //!     let i = k.thread_idx().x;
-//!     k.if_(i.lt(n), |k| x.store(k, i, 1.0));
+//!     k.if_(i.lt(n), |_| x.store(i, 1.0));
 //! })?;
 //! // The text form reads back.
 //! let text = kernel.ir().to_string();

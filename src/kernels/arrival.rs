@@ -19,13 +19,13 @@ pub(super) fn is_last_to_arrive<'b>(
     count: Val<'b, i32>,
     (barrier, leader): (NamedBarrier<'b>, Val<'b, bool>),
 ) -> Val<'b, bool> {
-    barrier.sync(k);
+    barrier.sync();
     let others = (count - 1).cvt::<u32>();
     // The barriers extend the leader's acquire and release to all threads of the group. `inc` wraps
     // from `others` to 0.
     let counter = counter.atom().order(AtomicOrder::AcqRel);
-    let before = k.if_with(leader, 0u32, |k| counter.inc(k, 0, others));
-    barrier.red_or(k, before.eq(others))
+    let before = k.if_with(leader, 0u32, |_| counter.inc(0, others));
+    barrier.red_or(before.eq(others))
 }
 
 /// Polls `counter` without arriving. Returns true in all threads of `barrier` if the other
@@ -41,6 +41,6 @@ pub(super) fn have_others_arrived<'b>(
 ) -> Val<'b, bool> {
     let others = (count - 1).cvt::<u32>();
     let counter = counter.atom().order(AtomicOrder::Acquire);
-    let arrived = k.if_with(leader, 0u32, |k| counter.cas(k, 0, others, 0u32));
-    barrier.red_or(k, arrived.eq(others))
+    let arrived = k.if_with(leader, 0u32, |_| counter.cas(0, others, 0u32));
+    barrier.red_or(arrived.eq(others))
 }

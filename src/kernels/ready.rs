@@ -49,10 +49,10 @@ use crate::runtime::{
 ///     fn new(config: ScaleConfig) -> Result<Built<Scale>, BuildErrors> {
 ///         let (options, name) = (KernelOptions::default().block([config.threads, 1, 1]), config.to_string());
 ///         let kernel = Kernel::<Params>::build_with(options, &name, config.target, |k, (factor, x, y, n)| {
-///             x.require_len(k, n);
-///             y.require_len(k, n);
+///             x.require_len(n);
+///             y.require_len(n);
 ///             let i = k.block_idx().x * config.threads as i32 + k.thread_idx().x;
-///             k.if_(i.lt(n), |k| y.store(k, i, x.load(k, i) * factor));
+///             k.if_(i.lt(n), |_| y.store(i, x.load(i) * factor));
 ///         })?;
 ///         Ok(Built::new(Scale(config), kernel))
 ///     }

@@ -11,7 +11,7 @@
 //! type Params = (Global<f32>, GlobalMut<f32>, i32);
 //! let kernel = Kernel::<Params>::build("copy", Target::SM_80, |k, (x, y, n)| {
 //!     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-//!     k.if_(i.lt(n), |k| y.store(k, i, x.load(k, i)));
+//!     k.if_(i.lt(n), |_| y.store(i, x.load(i)));
 //! })?;
 //! let proof = kernel.prove();
 //! assert!(proof.is_complete());

@@ -157,9 +157,9 @@ impl<P> Function<P> {
     /// let options = KernelOptions::default().block([64, 1, 1]);
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", device.target(), |k, (x,)| {
     ///     let (tile, t) = (k.shared::<i32>(64), k.thread_idx().x);
-    ///     tile.store(k, t, 7); // in bounds in every launch: a block has 64 threads
-    ///     let seven = tile.load(k, t);
-    ///     x.store(k, t, seven); // in bounds if the buffer has 64 elements
+    ///     tile.store(t, 7); // in bounds in every launch: a block has 64 threads
+    ///     let seven = tile.load(t);
+    ///     x.store(t, seven); // in bounds if the buffer has 64 elements
     /// })?;
     /// let function = device.load_with(LoadOptions::default().checked(true), &kernel)?;
     /// let lines: Vec<u32> = function.checks().iter().map(|check| check.location.line).collect();
@@ -236,7 +236,7 @@ impl<P> Function<P> {
     /// use tilewright::runtime::{Device, Grid};
     /// let device = Device::default()?;
     /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("fill", device.target(), |k, (x, value)| {
-    ///     x.store(k, k.thread_idx().x, value)
+    ///     x.store(k.thread_idx().x, value)
     /// })?;
     /// let fill = device.load(&kernel)?;
     /// let mut x = device.zeros(32)?;

@@ -27,7 +27,7 @@ use crate::launch::grid::Grid;
 /// # let device = Device::default()?;
 /// # let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("add", device.target(), |k, (x, n)| {
 /// #     let i = k.thread_idx().x;
-/// #     x.store(k, i, x.load(k, i) + n)
+/// #     x.store(i, x.load(i) + n)
 /// # })?;
 /// # let add = device.load(&kernel)?;
 /// let mut x = device.zeros(32)?;
@@ -173,7 +173,7 @@ impl Graph {
     /// use tilewright::runtime::{Device, Grid};
     /// let device = Device::sim()?;
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", device.target(), |k, (x,)| {
-    ///     x.store(k, k.thread_idx().x, 7)
+    ///     x.store(k.thread_idx().x, 7)
     /// })?;
     /// let fill = device.load(&kernel)?;
     /// let mut x = device.zeros(32)?;

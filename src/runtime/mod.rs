@@ -12,7 +12,7 @@
 //! let device = Device::default()?; // a GPU if there is one, else the simulator
 //! let axpy = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {
 //!     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-//!     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+//!     k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
 //! })?;
 //! let f = device.load(&axpy)?;
 //! let x = device.upload(&[1.0, 2.0, 3.0])?;

@@ -47,7 +47,7 @@ impl Device {
     ///     Kernel::<(GlobalMut<i32>,)>::build(name, device.target(), |k, (x,)| {
     ///         let table = k.const_array(&[2, 3, 5, 7]); // once in the module
     ///         let i = k.thread_idx().x;
-    ///         x.store(k, i, table.load(k, i) * scale)
+    ///         x.store(i, table.load(i) * scale)
     ///     })
     /// };
     /// let (primes, twice) = (build("primes", 1)?, build("twice", 2)?);

@@ -28,7 +28,7 @@ use super::simulator;
 /// # let device = Device::default()?;
 /// # let kernel = Kernel::<Copy>::build("copy", device.target(), |k, (x, y)| {
 /// #     let i = k.thread_idx().x;
-/// #     y.store(k, i, x.load(k, i))
+/// #     y.store(i, x.load(i))
 /// # })?;
 /// # let copy = device.load(&kernel)?;
 /// let (first, second) = (device.stream()?, device.stream()?);

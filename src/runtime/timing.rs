@@ -26,7 +26,7 @@ impl Timing {
     /// # use tilewright::runtime::{Device, Grid};
     /// # let device = Device::sim()?;
     /// # let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", device.target(), |k, (x,)| {
-    /// #     x.store(k, k.thread_idx().x, 7)
+    /// #     x.store(k.thread_idx().x, 7)
     /// # })?;
     /// # let mut x = device.zeros(32)?;
     /// let timing = device.load(&kernel)?.time(Grid::cover(32, 32), (&mut x,))?;

@@ -11,7 +11,7 @@
 //!
 //! // Two threads store to one element, and nothing orders them.
 //! let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_80, |k, (x,)| {
-//!     x.store(k, 0, k.thread_idx().x);
+//!     x.store(0, k.thread_idx().x);
 //! })?;
 //! let device = Device::sim()?;
 //! let mut x = device.zeros::<i32>(1)?;
@@ -118,7 +118,7 @@ use crate::launch::grid::Grid;
 /// type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 /// let kernel = Kernel::<Axpy>::build("axpy", Target::SM_80, |k, (a, x, y, n)| {
 ///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-///     k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+///     k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
 /// })?;
 /// let x = sim::GlobalBuffer::from_slice(&[1.0f32, 2.0, 3.0]);
 /// let y = sim::GlobalBuffer::from_slice(&[10.0f32, 20.0, 30.0]);

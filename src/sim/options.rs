@@ -276,10 +276,10 @@ impl Options {
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_80, |k, (x,)| {
     ///     let (block, last) = (k.block_idx().x, k.grid_dim().x - 1);
     ///     let (first, last) = (block.eq(0), block.eq(last));
-    ///     k.if_(last, |k| x.store_with(k, 0, 7, StoreAccess::default().release(MemScope::Gpu)));
+    ///     k.if_(last, |_| x.store_with(0, 7, StoreAccess::default().release(MemScope::Gpu)));
     ///     k.if_(first, |k| {
     ///         k.loop_((), |k, spin, ()| {
-    ///             let found = x.load_with(k, 0, LoadAccess::default().acquire(MemScope::Gpu));
+    ///             let found = x.load_with(0, LoadAccess::default().acquire(MemScope::Gpu));
     ///             k.if_(found.eq(7), |k| spin.break_(k, ()));
     ///             spin.continue_(k, ())
     ///         })
@@ -304,7 +304,7 @@ impl Options {
     ///
     /// // Both blocks write their number to element 0.
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
-    ///     x.store(k, 0, k.block_idx().x);
+    ///     x.store(0, k.block_idx().x);
     /// })?;
     /// let x = sim::GlobalBuffer::zeros(4);
     /// let run = |grid, options: Options| sim::run(kernel.ir(), grid, &[sim::KernelArg::Buffer(&x)], &options);
@@ -327,7 +327,7 @@ impl Options {
     /// use tilewright::runtime::Grid;
     /// use tilewright::sim::{self, Options};
     ///
-    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("found", Target::SM_80, |k, (x,)| x.store(k, 0, 1))?;
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("found", Target::SM_80, |_, (x,)| x.store(0, 1))?;
     /// let x = sim::GlobalBuffer::zeros(4);
     /// let run = |options: Options| {
     ///     let grid = Grid::new([2, 1, 1], [1, 1, 1]);
@@ -354,17 +354,17 @@ impl Options {
     ///     let (tile, full) = (k.shared_aligned::<f32>(32, 16), k.shared::<u64>(1).mbarrier(0));
     ///     let t = k.thread_idx().x;
     ///     k.if_(t.eq(0), |k| {
-    ///         full.init(k, 1);
+    ///         full.init(1);
     ///         k.fence_mbarrier_init();
     ///     });
     ///     for (step, parity) in [(0, 0u32), (1, 1)] {
     ///         k.if_(t.eq(0), |k| {
-    ///             full.arrive_expect_tx(k, 128);
+    ///             full.arrive_expect_tx(128);
     ///             k.cp_async_bulk_load(tile, x.offset(32 * step), 128, full, L2Policy::Default);
     ///         });
     ///         k.barrier();
-    ///         full.wait_parity(k, parity);
-    ///         y.store(k, 32 * step + t, tile.load(k, t));
+    ///         full.wait_parity(parity);
+    ///         y.store(32 * step + t, tile.load(t));
     ///         k.barrier();
     ///     }
     /// })?;
@@ -396,9 +396,9 @@ impl Options {
     ///
     /// // Who comes first finds 0. If that is not block 0, it writes out of bounds.
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("first", Target::SM_80, |k, (x,)| {
-    ///     let before = x.atom().add(k, 0, 1);
+    ///     let before = x.atom().add(0, 1);
     ///     let block = k.block_idx().x;
-    ///     k.if_(before.eq(0) & block.ne(0), |k| x.store(k, 100, 1));
+    ///     k.if_(before.eq(0) & block.ne(0), |_| x.store(100, 1));
     /// })?;
     /// let run = |options: Options| {
     ///     let x = sim::GlobalBuffer::zeros(4);
@@ -426,8 +426,8 @@ impl Options {
     ///
     /// // Each block writes the number of blocks that came before it.
     /// let kernel = Kernel::<(GlobalMut<i32>, GlobalMut<i32>)>::build("tickets", Target::SM_80, |k, (next, ticket)| {
-    ///     let mine = next.atom().add(k, 0, 1);
-    ///     ticket.store(k, k.block_idx().x, mine);
+    ///     let mine = next.atom().add(0, 1);
+    ///     ticket.store(k.block_idx().x, mine);
     /// })?;
     /// let run = |options: Options| {
     ///     let (next, ticket) = (sim::GlobalBuffer::zeros(4), sim::GlobalBuffer::zeros(4 * 8));
@@ -463,7 +463,7 @@ impl Options {
     ///             k.griddepcontrol_wait();
     ///         }
     ///         let i = k.thread_idx().x;
-    ///         x.store(k, i, x.load(k, i) + 1)
+    ///         x.store(i, x.load(i) + 1)
     ///     })
     /// };
     /// let (waits, starts) = (kernel(true)?, kernel(false)?);
@@ -497,9 +497,9 @@ impl Options {
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("column", Target::SM_80, |k, (x,)| {
     ///     let tile = k.shared::<f32>(1024);
     ///     let t = k.thread_idx().x;
-    ///     k.for_(range(0, 32), (), |k, i, ()| tile.store(k, i * 32 + t, 1.0));
+    ///     k.for_(range(0, 32), (), |_, i, ()| tile.store(i * 32 + t, 1.0));
     ///     k.barrier();
-    ///     x.store(k, t, tile.load(k, t * 32));
+    ///     x.store(t, tile.load(t * 32));
     /// })?;
     /// let reports = Reports::new();
     /// let device = Device::sim_with(Options::default().reports(&reports));
@@ -528,7 +528,7 @@ impl Options {
     /// use tilewright::sim::{Options, Order, Output};
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
-    ///     x.store(k, k.thread_idx().x, 1.0);
+    ///     x.store(k.thread_idx().x, 1.0);
     /// })?;
     /// let trace = Output::captured();
     /// let options = Options::default().order(Order::Paced).trace(&trace);
@@ -556,7 +556,7 @@ impl Options {
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("long", Target::SM_80, |k, (x,)| {
     ///     let sum = k.for_(range(0, 2_000), k.constant(0), |_, i, sum| sum + i);
-    ///     x.store(k, k.block_idx().x, sum);
+    ///     x.store(k.block_idx().x, sum);
     /// })?;
     /// let done = Arc::new(AtomicU64::new(0));
     /// let last = Arc::clone(&done);
@@ -589,9 +589,9 @@ impl Options {
     ///     let a: Val<'_, Vector<f16, 4>> = Val::splat(k.constant(a));
     ///     let b: Val<'_, Vector<f16, 2>> = Val::splat(k.constant(b));
     ///     let accumulators = k.registers::<f32>(4);
-    ///     accumulators.fill(k, 4096.0);
+    ///     accumulators.fill(4096.0);
     ///     k.mma_sync(&accumulators, a, b);
-    ///     x.store(k, k.lane_id(), accumulators.get(k, 0));
+    ///     x.store(k.lane_id(), accumulators.get(0));
     /// })?;
     /// let run = |accumulation| -> Result<f32, Box<dyn std::error::Error>> {
     ///     let device = Device::sim_with(Options::default().accumulation(accumulation));

@@ -23,10 +23,10 @@ use super::atom::coverage::CoverageFault;
 /// use tilewright::tensor::{TensorError, TensorErrorKind};
 /// use tilewright::tensor::view::Tensor;
 ///
-/// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-///     let x = Tensor::new(k, x, layout!((8, 4) : (1, 8)));
-///     let column = x.slice(k, (.., 1, ..)); // the tensor has two modes
-///     column.load(k, 0);
+/// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |_, (x,)| {
+///     let x = Tensor::new(x, layout!((8, 4) : (1, 8)));
+///     let column = x.slice((.., 1, ..)); // the tensor has two modes
+///     column.load(0);
 /// })
 /// .unwrap_err();
 /// assert_eq!(errors.iter().len(), 1);
@@ -161,7 +161,7 @@ errors! {
             if let VectorLimit::BaseAlignment { needed, .. } = widest.limit() {
                 return write!(
                     f,
-                    "; if the address is a multiple of {needed}, say so with `TensorPointer::new(pointer).assume_aligned(k, {needed})`, else copy smaller vectors"
+                    "; if the address is a multiple of {needed}, say so with `TensorPointer::new(pointer).assume_aligned({needed})`, else copy smaller vectors"
                 );
             }
             match (widest.limit().mode().and_then(|path| path.indices().next()), name) {

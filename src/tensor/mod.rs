@@ -28,11 +28,11 @@
 //! use tilewright::tensor::view::Tensor;
 //!
 //! Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-//!     let x = Tensor::new(k, x, layout!((64, 32):(32, 1)));
+//!     let x = Tensor::new(x, layout!((64, 32):(32, 1)));
 //!     // The tiles of 16 x 8 in the row of tiles of this block, then the elements of a thread of 2 x 8 in the first.
-//!     let tiles = x.local_tile(k, &tiler!(16, 8), (k.block_idx().x, ..));
+//!     let tiles = x.local_tile(&tiler!(16, 8), (k.block_idx().x, ..));
 //!     assert_eq!(tiles.layout().to_string(), "(16,8,4):(32,1,8)");
-//!     let mine = tiles.slice(k, (.., .., 0)).local_partition(k, &layout!((2, 8):(8, 1)), k.thread_idx().x);
+//!     let mine = tiles.slice((.., .., 0)).local_partition(&layout!((2, 8):(8, 1)), k.thread_idx().x);
 //!     assert_eq!(mine.layout().to_string(), "(8,1):(64,0)");
 //! })?;
 //! # Ok::<(), tilewright::ir::BuildErrors>(())

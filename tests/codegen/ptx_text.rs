@@ -23,7 +23,7 @@ fn axpy() {
         "axpy",
         |k, (a, x, y, n)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-            k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+            k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
         },
         expect![[r#"
             .version 7.0
@@ -75,10 +75,10 @@ fn for_with_swap() {
     check::<(GlobalMut<f32>, i32)>(
         "swap",
         |k, (x, n)| {
-            let (a, b) = (x.load(k, 0), x.load(k, 1));
+            let (a, b) = (x.load(0), x.load(1));
             let (a, b) = k.for_(range(0, n).step(3), (a, b), |_, _, (a, b)| (b, a));
-            x.store(k, 0, a);
-            x.store(k, 1, b);
+            x.store(0, a);
+            x.store(1, b);
         },
         expect![[r#"
             .version 7.0
@@ -131,14 +131,14 @@ fn break_of_the_outer_loop() {
         |k, (x, y, n)| {
             let found = k.for_loop(range(0, n), -1, |k, outer, i, found| {
                 k.for_loop(range(0, i), (), |k, inner, j, ()| {
-                    let v = x.load(k, j);
+                    let v = x.load(j);
                     k.if_(v.eq(i), |k| outer.break_(k, j));
                     k.if_(v.lt(0), |k| outer.continue_(k, found));
                     inner.continue_(k, ())
                 });
                 outer.continue_(k, found)
             });
-            y.store(k, 0, found);
+            y.store(0, found);
         },
         expect![[r#"
             .version 7.0
@@ -201,7 +201,7 @@ fn arms_with_results() {
     check::<(GlobalMut<f32>, i32)>(
         "arms",
         |k, (x, n)| {
-            let v = x.load(k, 0);
+            let v = x.load(0);
             let (w, m) = k.if_else(
                 n.lt(5),
                 |k| k.yield_((v + 1.0, n)),
@@ -210,7 +210,7 @@ fn arms_with_results() {
                     k.yield_((v, n * 2))
                 },
             );
-            x.store(k, m, w);
+            x.store(m, w);
         },
         expect![[r#"
             .version 7.0
@@ -262,18 +262,18 @@ fn shared_memory_and_variables() {
             let i = k.thread_idx().x;
             let sum = k.var(0.0f32);
             k.for_(range(0u32, rounds), (), |k, r, ()| {
-                let v = x.load(k, i);
-                low.store(k, i, v);
-                high.store(k, i, v.gt(r.cvt::<f32>()));
+                let v = x.load(i);
+                low.store(i, v);
+                high.store(i, v.gt(r.cvt::<f32>()));
                 k.barrier();
-                let w = low.load(k, 31 - i);
-                k.if_(high.load(k, 3), |k| {
-                    let old = sum.get(k);
-                    sum.set(k, w.fma(2.0, old));
+                let w = low.load(31 - i);
+                k.if_(high.load(3), |_| {
+                    let old = sum.get();
+                    sum.set(w.fma(2.0, old));
                 });
                 k.barrier();
             });
-            x.store(k, i, sum.get(k));
+            x.store(i, sum.get());
         },
         expect![[r#"
             .version 7.0
@@ -345,13 +345,13 @@ fn newton() {
     check::<(GlobalMut<f64>,)>(
         "newton",
         |k, (x,)| {
-            let a = x.load(k, 0);
+            let a = x.load(0);
             let (root, steps) = k.loop_((a, 0u8), |k, lp, (x, n)| {
                 let next = (x + a / x) * 0.5;
                 k.if_((next - x).abs().lt(1e-9), |k| lp.break_(k, (next, n)));
                 lp.continue_(k, (next, n + 1))
             });
-            x.store(k, 0, root + steps.cvt::<f64>());
+            x.store(0, root + steps.cvt::<f64>());
         },
         expect![[r#"
             .version 7.0
@@ -411,7 +411,7 @@ fn launch_bounds_and_dynamic_shared_memory() {
         Kernel::<(GlobalMut<u8>,)>::build_with(options, "bounded", Target::SM_90A, |k, (x,)| {
             k.shared::<u8>(3);
             let tile = k.shared_aligned::<u8>(100_000, 128);
-            x.store(k, 0, tile.load(k, 5));
+            x.store(0, tile.load(5));
         })
         .unwrap();
     let expected = expect![[r#"
@@ -447,8 +447,8 @@ fn launch_bounds_and_dynamic_shared_memory() {
 #[test]
 fn tensor_map_parameters() {
     type Params = (i8, TensorMap<f32, 2>, TensorMapMut<u8, 5>, GlobalMut<i32>);
-    let kernel = Kernel::<Params>::build("maps", Target::SM_90, |k, (n, _, _, x)| {
-        x.store(k, 0, n.cvt::<i32>());
+    let kernel = Kernel::<Params>::build("maps", Target::SM_90, |_, (n, _, _, x)| {
+        x.store(0, n.cvt::<i32>());
     })
     .unwrap();
     let expected = expect![[r#"
@@ -481,12 +481,12 @@ fn tensor_map_parameters() {
 fn elements_of_vectors_in_registers() {
     use tilewright::ir::{Val, Vector};
     let kernel = Kernel::<(Global<u32>, GlobalMut<u32>)>::build("k", Target::SM_80, |k, (x, y)| {
-        let four: Val<'_, Vector<u32, 4>> = x.load_vector(k, 0);
-        let words = k.registers::<u32>(4).named(k, "words");
+        let four: Val<'_, Vector<u32, 4>> = x.load_vector(0);
+        let words = k.registers::<u32>(4).named("words");
         for (i, word) in (0..).zip(four.lanes()) {
-            words.set(k, i, word);
+            words.set(i, word);
         }
-        y.store(k, 0, words.get(k, 3));
+        y.store(0, words.get(3));
     });
     let ptx = kernel.unwrap().ptx();
     for i in 0..4 {

@@ -267,8 +267,8 @@ fn launch_bounds_and_dynamic_shared_memory() {
         let kernel =
             Kernel::<(GlobalMut<u8>,)>::build_with(options, name, Target::SM_90A, |k, (x,)| {
                 let tile = k.shared_aligned::<u8>(bytes, 1024);
-                tile.store(k, 0, 1);
-                x.store(k, 0, tile.load(k, 0));
+                tile.store(0, 1);
+                x.store(0, tile.load(0));
             });
         untyped(&kernel.unwrap())
     };

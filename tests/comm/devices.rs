@@ -19,7 +19,7 @@ fn functions_belong_to_a_device() {
     for devices in device_sets(2) {
         let [first, second] = [&devices[0], &devices[1]];
         let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", first.target(), |k, (x,)| {
-            x.store(k, k.thread_idx().x, 7)
+            x.store(k.thread_idx().x, 7)
         });
         let kernel = kernel.unwrap();
         let loaded = devices.iter().map(|device| device.load(&kernel).unwrap());

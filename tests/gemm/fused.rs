@@ -28,10 +28,10 @@ tilewright::params! {
 fn scaled(
     config: GemmConfig,
 ) -> Result<Built<Gemm<bf16, bf16, bf16, bf16, FusedEpilogue<Scales>>>, GemmError> {
-    Gemm::<bf16>::with_epilogue::<Scales>(config, |k, sum, [row, column, batch], args| {
+    Gemm::<bf16>::with_epilogue::<Scales>(config, |_, sum, [row, column, batch], args| {
         let (plus, [pitch, matrix]) = args.pair;
-        args.seen.atom().add(k, batch * matrix + row * pitch + column, 1u32);
-        let factor = args.rows.load(k, row) * args.columns.load(k, column).cvt::<f32>();
+        args.seen.atom().add(batch * matrix + row * pitch + column, 1u32);
+        let factor = args.rows.load(row) * args.columns.load(column).cvt::<f32>();
         sum.fma(factor, plus)
     })
 }

@@ -29,9 +29,9 @@ tilewright::params! {
 fn swiglu<A: Real + Element<Sum = f32>, D: Number>(
     config: GemmConfig,
 ) -> Result<Built<Gemm<A, A, D, D, FusedEpilogue<Seen>>>, GemmError> {
-    Gemm::<A, A, D>::with_pairs::<Seen>(config, |k, [gate, up], [row, column, batch], seen| {
+    Gemm::<A, A, D>::with_pairs::<Seen>(config, |_, [gate, up], [row, column, batch], seen| {
         let [pitch, next] = seen.strides;
-        seen.count.atom().add(k, batch * next + row * pitch + column, 1u32);
+        seen.count.atom().add(batch * next + row * pitch + column, 1u32);
         (gate * 0.125).silu_fast().fma(up, (row + column * 2).cvt::<f32>())
     })
 }

@@ -207,10 +207,10 @@ fn epilogues_see_the_elements_of_each_product() {
         let GemmProblem { m, n, batch, .. } = case.problem;
         let gemm = Gemm::<bf16>::with_pairs::<Seen>(
             case.config,
-            |k, [x, y], [row, column, product], seen| {
+            |_, [x, y], [row, column, product], seen| {
                 let [rows, columns] = seen.sizes;
                 let at = (product * rows + row) * columns + column;
-                seen.count.atom().add(k, at, 1u32);
+                seen.count.atom().add(at, 1u32);
                 x - y * 2.0 + (row + column + product * 3).cvt::<f32>()
             },
         );

@@ -290,7 +290,7 @@ fn closures_scale_results_of_8_bits() {
     for config in [sm90, sm80].map(d8) {
         let gemm = Gemm::<f8e4m3, f8e4m3, bf16, f8e4m3>::with_epilogue::<Scale>(
             config,
-            |k, sum, _, scale| sum * scale.load(k, 0),
+            |_, sum, _, scale| sum * scale.load(0),
         );
         let mut d = device.zeros::<f8e4m3>(m * n).unwrap();
         let args = GemmArgs::new(&a, &b, &mut d);
@@ -301,7 +301,7 @@ fn closures_scale_results_of_8_bits() {
 
         let pairs = Gemm::<f8e4m3, f8e4m3, bf16, f8e4m3>::with_pairs::<Scale>(
             config,
-            |k, [x, y], _, scale| (x + y) * scale.load(k, 0),
+            |_, [x, y], _, scale| (x + y) * scale.load(0),
         );
         let mut d = device.zeros::<f8e4m3>(m * n / 2).unwrap();
         let args = GemmArgs::new(&a, &b, &mut d);

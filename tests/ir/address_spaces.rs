@@ -33,15 +33,15 @@ fn local_arrays_are_indexed_by_device_numbers() {
         grid(),
         |k, i| {
             let a = k.local_array::<i32>(9);
-            k.for_(range(0, 9), (), |k, j, ()| a.store(k, j, (i * 37 + j * j * 11) % 101));
+            k.for_(range(0, 9), (), |_, j, ()| a.store(j, (i * 37 + j * j * 11) % 101));
             k.for_(range(0, 9), (), |k, _, ()| {
-                k.for_(range(0, 8), (), |k, j, ()| {
-                    let (x, y) = (a.load(k, j), a.load(k, j + 1));
-                    a.store(k, j, x.min(y));
-                    a.store(k, j + 1, x.max(y));
+                k.for_(range(0, 8), (), |_, j, ()| {
+                    let (x, y) = (a.load(j), a.load(j + 1));
+                    a.store(j, x.min(y));
+                    a.store(j + 1, x.max(y));
                 });
             });
-            k.for_(range(0, 9), 0, |k, j, sum| sum * 7 + a.load(k, j))
+            k.for_(range(0, 9), 0, |_, j, sum| sum * 7 + a.load(j))
         },
         |i| sorted(i).into_iter().fold(0i32, |sum, x| sum.wrapping_mul(7).wrapping_add(x)),
     );
@@ -53,10 +53,10 @@ fn through_local<T: Element>() {
     let build = |target| {
         Kernel::<(GlobalMut<T>, GlobalMut<T>)>::build("through", target, |k, (x, y)| {
             let (t, mine) = (k.thread_idx().x, k.local_array::<T>(3));
-            mine.store(k, t % 3, x.load(k, t));
+            mine.store(t % 3, x.load(t));
             let generic = mine.cvta();
-            generic.store(k, (t + 1) % 3, mine.load(k, t % 3));
-            y.store(k, t, generic.cvta_to::<Local<T>>().load(k, (t + 1) % 3));
+            generic.store((t + 1) % 3, mine.load(t % 3));
+            y.store(t, generic.cvta_to::<Local<T>>().load((t + 1) % 3));
         })
         .unwrap()
     };
@@ -100,10 +100,10 @@ fn vectors_of<T: VectorElement<N>, const N: usize>() {
         Kernel::<(GlobalMut<T>, GlobalMut<T>)>::build("vectors", target, |k, (x, y)| {
             let (t, n) = (k.thread_idx().x, N as i32);
             let mine = k.local_array::<T>(3 * N as u32);
-            let v: Val<'_, Vector<T, N>> = x.load_vector(k, t * n);
-            mine.store_vector(k, (t % 3) * n, v);
-            let w: Val<'_, Vector<T, N>> = mine.cvta().load_vector(k, (t % 3) * n);
-            y.cvta().store_vector(k, t * n, w);
+            let v: Val<'_, Vector<T, N>> = x.load_vector(t * n);
+            mine.store_vector((t % 3) * n, v);
+            let w: Val<'_, Vector<T, N>> = mine.cvta().load_vector((t % 3) * n);
+            y.cvta().store_vector(t * n, w);
         })
         .unwrap()
     };
@@ -139,17 +139,16 @@ fn one_generic_pointer_accesses_every_space() {
         |k, i| {
             let t = k.thread_idx().x;
             let (tile, mine) = (k.shared::<i32>(THREADS * 2), k.local_array::<i32>(2));
-            k.for_(range(0, 2), (), |k, j, ()| {
-                tile.store(k, t * 2 + j, t * 10 + j);
-                mine.store(k, j, i * 100 + j);
+            k.for_(range(0, 2), (), |_, j, ()| {
+                tile.store(t * 2 + j, t * 10 + j);
+                mine.store(j, i * 100 + j);
             });
             k.barrier();
             let (near, own): (Val<'_, GenericMut<i32>>, _) =
                 (tile.offset(t * 2).cvta(), mine.cvta());
             let chosen = (i % 2).eq(0).select(near, own);
             let table = k.const_array(&[5i32, 7]).cvta();
-            let sum =
-                k.for_(range(0, 2), 0, |k, j, sum| sum + chosen.load(k, j) * table.load(k, 1 - j));
+            let sum = k.for_(range(0, 2), 0, |_, j, sum| sum + chosen.load(j) * table.load(1 - j));
             let spaces = [Space::Global, Space::Shared, Space::Local, Space::Const];
             let mut bits = k.constant(0);
             for (n, space) in (0..).zip(spaces) {
@@ -176,8 +175,8 @@ fn addresses_of_pointers() {
         |k, i| {
             let (tile, mine) = (k.shared_aligned::<f64>(16, 64), k.local_array::<i16>(32));
             let table = k.const_array(&[1f32, 2.0, 3.0]);
-            tile.store(k, 0, 0.0);
-            mine.store(k, i % 32, 0);
+            tile.store(0, 0.0);
+            mine.store(i % 32, 0);
             let at = i % 16;
             let shared = tile.offset(at).ptr_to_int() - tile.ptr_to_int();
             let local = mine.offset(at + 3).ptr_to_int() - mine.offset(3).ptr_to_int();
@@ -200,22 +199,22 @@ fn generic_pointers_to_and_from_every_space() {
     let build = |target| {
         Kernel::<(GlobalMut<u32>,)>::build("to_and_from", target, |k, (x,)| {
             let (t, sum) = (k.thread_idx().x, k.shared::<u32>(2));
-            k.if_(t.lt(2), |k| sum.store(k, t, 0));
+            k.if_(t.lt(2), |_| sum.store(t, 0));
             k.barrier();
             let (shared, global) = (sum.cvta(), x.cvta());
-            shared.red().scope(MemScope::Cta).add(k, 0, 1);
-            global.red().add(k, 0, 1);
-            let old = shared.atom().max(k, 1, t.cvt::<u32>());
+            shared.red().scope(MemScope::Cta).add(0, 1);
+            global.red().add(0, 1);
+            let old = shared.atom().max(1, t.cvt::<u32>());
             k.barrier();
-            k.if_(t.eq(0), |k| {
+            k.if_(t.eq(0), |_| {
                 let sum = shared.cvta_to::<Shared<u32>>();
                 let x = global.cvta_to::<GlobalMut<u32>>();
-                x.store(k, 1, sum.load(k, 0));
-                x.store(k, 2, sum.load(k, 1));
-                x.store(k, 3, old.lt(THREADS).select(1, 0));
-                let swapped = global.atom().cas(k, 2, THREADS - 1, 7);
-                global.store(k, 4, swapped);
-                global.atom().exch(k, 5, 11);
+                x.store(1, sum.load(0));
+                x.store(2, sum.load(1));
+                x.store(3, old.lt(THREADS).select(1, 0));
+                let swapped = global.atom().cas(2, THREADS - 1, 7);
+                global.store(4, swapped);
+                global.atom().exch(5, 11);
             });
         })
         .unwrap()
@@ -240,13 +239,13 @@ fn generic_sums_are_those_of_the_memory() {
     let build = |target| {
         Kernel::<(GlobalMut<f32>,)>::build("tiny", target, |k, (x,)| {
             let (t, tile) = (k.thread_idx().x, k.shared::<f32>(1));
-            k.if_(t.eq(0), |k| tile.store(k, 0, 0.0));
+            k.if_(t.eq(0), |_| tile.store(0, 0.0));
             k.barrier();
             // Which memory it is only the device knows.
             let in_shared = (t % 2).eq(0).select(tile.cvta(), x.cvta());
-            in_shared.red().add(k, 0, tiny);
+            in_shared.red().add(0, tiny);
             k.barrier();
-            k.if_(t.eq(0), |k| x.store(k, 1, tile.load(k, 0)));
+            k.if_(t.eq(0), |_| x.store(1, tile.load(0)));
         })
         .unwrap()
     };
@@ -267,7 +266,7 @@ fn generic_pointers_into_the_cluster() {
     let build = |target| {
         Kernel::<(GlobalMut<i32>,)>::build_with(options(), "cluster", target, |k, (x,)| {
             let (tile, t) = (k.shared::<i32>(32), k.thread_idx().x);
-            tile.store(k, t, t + k.block_idx().x * 100);
+            tile.store(t, t + k.block_idx().x * 100);
             k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
             k.barrier_cluster_wait(BarrierForm::Unaligned);
             let far = tile.mapa(k.cluster_ctarank().cvt::<u32>() ^ 1).cvta();
@@ -280,8 +279,8 @@ fn generic_pointers_into_the_cluster() {
                 + is(far, Space::Global).select(4, 0)
                 + is(tile.cvta(), Space::SharedCluster).select(8, 0)
                 + is(tile.cvta(), Space::Shared).select(16, 0);
-            let value = far.load(k, t) * 1000 + near.load(k, t);
-            x.store(k, k.block_idx().x * 32 + t, value * 32 + flags);
+            let value = far.load(t) * 1000 + near.load(t);
+            x.store(k.block_idx().x * 32 + t, value * 32 + flags);
             k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
             k.barrier_cluster_wait(BarrierForm::Unaligned);
         })

@@ -65,22 +65,22 @@ fn integers_of<T: AtomicInt + AtomicWord>() {
     let all = || (0..ALL).map(value);
     let bits = |x: T| x.to_const().as_int().unwrap();
     let sum = all().fold(0i64, |sum, x| sum.wrapping_add(bits(x) as i64));
-    check_cell::<T>(T::ZERO, |k, c, i| c.red().add(k, 0, value_in::<T>(i, scale)), int(sum));
+    check_cell::<T>(T::ZERO, |_, c, i| c.red().add(0, value_in::<T>(i, scale)), int(sum));
     check_cell::<T>(
         T::ZERO,
-        |k, c, i| {
-            c.atom().order(AtomicOrder::AcqRel).add(k, 0, value_in::<T>(i, scale));
+        |_, c, i| {
+            c.atom().order(AtomicOrder::AcqRel).add(0, value_in::<T>(i, scale));
         },
         int(sum),
     );
     let middle = value(ALL / 2);
     let smallest = all().min_by_key(|x| bits(*x)).unwrap();
     let largest = all().max_by_key(|x| bits(*x)).unwrap();
-    check_cell::<T>(middle, |k, c, i| c.red().min(k, 0, value_in::<T>(i, scale)), smallest);
+    check_cell::<T>(middle, |_, c, i| c.red().min(0, value_in::<T>(i, scale)), smallest);
     check_cell::<T>(
         middle,
-        |k, c, i| {
-            c.atom().scope(MemScope::Sys).max(k, 0, value_in::<T>(i, scale));
+        |_, c, i| {
+            c.atom().scope(MemScope::Sys).max(0, value_in::<T>(i, scale));
         },
         largest,
     );
@@ -90,19 +90,19 @@ fn integers_of<T: AtomicInt + AtomicWord>() {
     let and = fold(-1, |a, b| a & (b | 0x00f0_0ff0));
     check_cell::<T>(
         int(-1),
-        |k, c, i| c.red().and(k, 0, value_in::<T>(i, scale) | int::<T>(0x00f0_0ff0)),
+        |_, c, i| c.red().and(0, value_in::<T>(i, scale) | int::<T>(0x00f0_0ff0)),
         and,
     );
     let or = fold(0, |a, b| a | b & 0x0f0f_0f0f);
     check_cell::<T>(
         int(0),
-        |k, c, i| c.red().or(k, 0, value_in::<T>(i, scale) & int::<T>(0x0f0f_0f0f)),
+        |_, c, i| c.red().or(0, value_in::<T>(i, scale) & int::<T>(0x0f0f_0f0f)),
         or,
     );
     let xor = fold(5, |a, b| a ^ b);
     check_cell::<T>(
         int(5),
-        |k, c, i| c.red().order(RedOrder::Release).xor(k, 0, value_in::<T>(i, scale)),
+        |_, c, i| c.red().order(RedOrder::Release).xor(0, value_in::<T>(i, scale)),
         xor,
     );
 }
@@ -118,17 +118,13 @@ fn integers_of_every_type() {
 #[test]
 fn sums_of_floating_point_numbers() {
     let sum = (0..ALL).sum::<i64>();
-    check_cell::<f64>(0.0, |k, c, i| c.red().add(k, 0, i.cvt::<f64>()), sum as f64);
+    check_cell::<f64>(0.0, |_, c, i| c.red().add(0, i.cvt::<f64>()), sum as f64);
     let parity = (0..ALL).map(|i| i % 5 - 1).sum::<i64>();
+    check_cell::<f32>(0.5, |_, c, i| c.red().add(0, (i % 5 - 1).cvt::<f32>()), parity as f32 + 0.5);
     check_cell::<f32>(
         0.5,
-        |k, c, i| c.red().add(k, 0, (i % 5 - 1).cvt::<f32>()),
-        parity as f32 + 0.5,
-    );
-    check_cell::<f32>(
-        0.5,
-        |k, c, i| {
-            c.atom().add(k, 0, (i % 5 - 1).cvt::<f32>());
+        |_, c, i| {
+            c.atom().add(0, (i % 5 - 1).cvt::<f32>());
         },
         parity as f32 + 0.5,
     );
@@ -138,18 +134,18 @@ fn sums_of_floating_point_numbers() {
 #[test]
 fn sums_of_subnormal_numbers() {
     let tiny = f32::from_bits(3);
-    check_cell::<f32>(0.0, |k, c, i| k.if_(i.lt(1), |k| c.red().add(k, 0, tiny)), 0.0);
+    check_cell::<f32>(0.0, |k, c, i| k.if_(i.lt(1), |_| c.red().add(0, tiny)), 0.0);
     let grid = Grid::new([1, 1, 1], [32, 1, 1]);
     threads::check_grid::<f32>(
         Target::SM_80,
         grid,
         |k, i| {
             let s = k.shared::<f32>(1);
-            k.if_(i.eq(0), |k| s.store(k, 0, 0.0));
+            k.if_(i.eq(0), |_| s.store(0, 0.0));
             k.barrier();
-            s.red().add(k, 0, tiny);
+            s.red().add(0, tiny);
             k.barrier();
-            s.load(k, 0)
+            s.load(0)
         },
         |_| f32::from_bits(96),
     );
@@ -163,14 +159,14 @@ fn what_was_there_before() {
             "tickets",
             target,
             |k, (next, taken, next64)| {
-                let ticket = next.atom().add(k, 0, 1);
-                taken.red().add(k, ticket, 1);
-                let ticket = next64.atom().add(k, 0, 1 << 20);
-                taken.red().add(k, ticket >> 20u32, 1);
+                let ticket = next.atom().add(0, 1);
+                taken.red().add(ticket, 1);
+                let ticket = next64.atom().add(0, 1 << 20);
+                taken.red().add(ticket >> 20u32, 1);
                 // Exchanges pass each number on; the last one stays.
                 let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-                let found = next.atom().exch(k, 1, i.cvt::<u32>() + 1);
-                k.if_(found.gt(0), |k| taken.red().add(k, found - 1, 1));
+                let found = next.atom().exch(1, i.cvt::<u32>() + 1);
+                k.if_(found.gt(0), |_| taken.red().add(found - 1, 1));
             },
         )
         .expect("the kernel is valid")
@@ -193,17 +189,17 @@ fn what_was_there_before() {
 #[test]
 fn counters_that_wrap() {
     let n = ALL as u32;
-    check_cell::<u32>(0, |k, c, _| c.red().inc(k, 0, 6), n % 7);
+    check_cell::<u32>(0, |_, c, _| c.red().inc(0, 6), n % 7);
     check_cell::<u32>(
         3,
-        |k, c, _| {
-            c.atom().dec(k, 0, 6);
+        |_, c, _| {
+            c.atom().dec(0, 6);
         },
         (0..n).fold(3, |old, _| if old == 0 { 6 } else { old - 1 }),
     );
     // Above the limit it starts again.
-    check_cell::<u32>(100, |k, c, i| k.if_(i.eq(0), |k| c.red().inc(k, 0, 6)), 0);
-    check_cell::<u32>(100, |k, c, i| k.if_(i.eq(0), |k| c.red().dec(k, 0, 6)), 6);
+    check_cell::<u32>(100, |k, c, i| k.if_(i.eq(0), |_| c.red().inc(0, 6)), 0);
+    check_cell::<u32>(100, |k, c, i| k.if_(i.eq(0), |_| c.red().dec(0, 6)), 6);
 }
 
 fn cas_loop<T: AtomicWord>(
@@ -215,9 +211,9 @@ fn cas_loop<T: AtomicWord>(
     check_cell::<T>(
         first,
         |k, c, _| {
-            let seen = c.load_with(k, 0, LoadAccess::default().relaxed(MemScope::Gpu));
+            let seen = c.load_with(0, LoadAccess::default().relaxed(MemScope::Gpu));
             k.loop_::<_, ()>(seen, |k, lp, seen| {
-                let old = c.atom().cas(k, 0, seen, next(seen));
+                let old = c.atom().cas(0, seen, next(seen));
                 k.if_(is_same(old, seen), |k| lp.break_(k, ()));
                 lp.continue_(k, old)
             });
@@ -244,7 +240,7 @@ fn products_by_compare_and_swap() {
 fn shared_memory() {
     fn cell<'b, T: Element>(k: &mut Body<'b, 'b>, i: Val<'b, i32>, first: T) -> Val<'b, Shared<T>> {
         let s = k.shared::<T>(1);
-        k.if_(i.eq(0), |k| s.store(k, 0, first));
+        k.if_(i.eq(0), |_| s.store(0, first));
         k.barrier();
         s
     }
@@ -256,11 +252,11 @@ fn shared_memory() {
         |k, i| {
             let (a, b) = (cell(k, i, 5i64), cell(k, i, 0u32));
             let c = cell(k, i, f64::from(1u8));
-            a.red().add(k, 0, i.cvt::<i64>() << 30u32);
-            b.atom().scope(MemScope::Cta).max(k, 0, i.cvt::<u32>());
-            c.red().add(k, 0, 2.0);
+            a.red().add(0, i.cvt::<i64>() << 30u32);
+            b.atom().scope(MemScope::Cta).max(0, i.cvt::<u32>());
+            c.red().add(0, 2.0);
             k.barrier();
-            a.load(k, 0) + b.load(k, 0).cvt::<i64>() + c.load(k, 0).cvt::<i64>()
+            a.load(0) + b.load(0).cvt::<i64>() + c.load(0).cvt::<i64>()
         },
         |_| 5 + ((n * (n - 1) / 2) << 30) + (n - 1) + (1 + 2 * n),
     );
@@ -276,13 +272,12 @@ fn the_last_block_sums_what_the_others_wrote() {
             |k, (parts, arrived, sum)| {
                 let (b, t) = (k.block_idx().x, k.thread_idx().x);
                 k.if_(t.eq(0), |k| {
-                    parts.store(k, b, (b.cvt::<u64>() + 1) * 0x1_0000_0001);
-                    let before = arrived.atom().order(AtomicOrder::AcqRel).add(k, 0, 1);
+                    parts.store(b, (b.cvt::<u64>() + 1) * 0x1_0000_0001);
+                    let before = arrived.atom().order(AtomicOrder::AcqRel).add(0, 1);
                     k.if_(before.eq(BLOCKS - 1), |k| {
-                        let all = k.for_(range(0, BLOCKS as i32), 0u64, |k, i, all| {
-                            all + parts.load(k, i)
-                        });
-                        sum.store_with(k, 0, all, StoreAccess::default().release(MemScope::Sys));
+                        let all =
+                            k.for_(range(0, BLOCKS as i32), 0u64, |_, i, all| all + parts.load(i));
+                        sum.store_with(0, all, StoreAccess::default().release(MemScope::Sys));
                     });
                 });
             },
@@ -314,22 +309,22 @@ fn a_flag_between_warps() {
         grid,
         |k, i| {
             let (flag, data) = (k.shared::<u32>(1), k.shared::<i32>(1));
-            k.if_(i.eq(0), |k| flag.store(k, 0, 0));
+            k.if_(i.eq(0), |_| flag.store(0, 0));
             k.barrier();
-            k.if_(i.eq(40), |k| {
-                data.store(k, 0, 77);
-                flag.store_with(k, 0, 1, StoreAccess::default().release(MemScope::Cta));
+            k.if_(i.eq(40), |_| {
+                data.store(0, 77);
+                flag.store_with(0, 1, StoreAccess::default().release(MemScope::Cta));
             });
             k.if_(i.lt(32), |k| {
                 k.loop_::<_, ()>((), |k, lp, ()| {
-                    let set = flag.load_with(k, 0, LoadAccess::default().acquire(MemScope::Cta));
+                    let set = flag.load_with(0, LoadAccess::default().acquire(MemScope::Cta));
                     k.if_(set.eq(1), |k| lp.break_(k, ()));
                     k.nanosleep(20u32);
                     lp.continue_(k, ())
                 });
             });
             k.barrier();
-            data.load(k, 0)
+            data.load(0)
         },
         |_| 77,
     );
@@ -369,9 +364,9 @@ fn hints_and_orders_read_and_write_the_same() {
                 type Copy<T> = (tilewright::ir::Global<T>, GlobalMut<T>);
                 Kernel::<Copy<T>>::build("copy", target, |k, (x, y)| {
                     let i = k.thread_idx().x;
-                    x.prefetch(k, i, PrefetchLevel::ALL[number % 4]);
-                    let v = x.load_with(k, i, *load);
-                    y.store_with(k, i, v, store);
+                    x.prefetch(i, PrefetchLevel::ALL[number % 4]);
+                    let v = x.load_with(i, *load);
+                    y.store_with(i, v, store);
                 })
                 .unwrap_or_else(|errors| panic!("{errors}"))
             };
@@ -399,12 +394,12 @@ fn lines_that_are_discarded() {
     let build = |target| {
         Kernel::<(GlobalMut<u32>,)>::build("discard", target, |k, (x,)| {
             let i = k.thread_idx().x;
-            k.if_(i.eq(0), |k| {
-                x.applypriority(k, 0);
-                x.discard(k, 32);
+            k.if_(i.eq(0), |_| {
+                x.applypriority(0);
+                x.discard(32);
             });
             k.barrier();
-            x.store(k, i + 32, i.cvt::<u32>());
+            x.store(i + 32, i.cvt::<u32>());
         })
         .unwrap()
     };
@@ -423,9 +418,9 @@ fn lines_that_are_discarded() {
 #[test]
 fn text_and_version_of_accesses() {
     let check = |target: Target, access: LoadAccess, text: &str, version: &str| {
-        let kernel = Kernel::<(GlobalMut<f32>,)>::build("k", target, |k, (x,)| {
-            let v = x.load_with(k, 1, access);
-            x.store(k, 0, v);
+        let kernel = Kernel::<(GlobalMut<f32>,)>::build("k", target, |_, (x,)| {
+            let v = x.load_with(1, access);
+            x.store(0, v);
         });
         let ptx = kernel.unwrap().ptx();
         assert!(ptx.text().contains(text), "{text}: {ptx}");
@@ -501,9 +496,9 @@ where
     check_buffer::<T, 8>(
         first,
         zeros,
-        |k, x, t| {
-            x.red().add(k, t & 7, one());
-            x.atom().order(AtomicOrder::AcqRel).add(k, t & 7, one());
+        |_, x, t| {
+            x.red().add(t & 7, one());
+            x.atom().order(AtomicOrder::AcqRel).add(t & 7, one());
         },
         each(16.0),
     );
@@ -512,8 +507,8 @@ where
         zeros,
         |k, x, _| {
             let pair: Val<'_, Vector<T, 2>> = Val::splat(k.constant(one()));
-            x.red().add_vector(k, 2, pair);
-            x.cvta().atom().add_vector(k, 4, pair);
+            x.red().add_vector(2, pair);
+            x.cvta().atom().add_vector(4, pair);
         },
         halves([0.0, 0.0, 64.0, 64.0, 64.0, 64.0, 0.0, 0.0]),
     );
@@ -524,9 +519,9 @@ where
         first,
         zeros,
         |k, x, _| {
-            x.red().add(k, 0, small);
+            x.red().add(0, small);
             let pair: Val<'_, Vector<T, 2>> = Val::splat(k.constant(small));
-            x.red().add_vector(k, 6, pair);
+            x.red().add_vector(6, pair);
         },
         [sum, zeros[0], zeros[0], zeros[0], zeros[0], zeros[0], sum, sum],
     );
@@ -535,12 +530,12 @@ where
         zeros,
         |k, x, t| {
             let four: Val<'_, Vector<T, 4>> = Val::splat(k.constant(one()));
-            x.red().order(RedOrder::Release).add_vector(k, 4, four);
+            x.red().order(RedOrder::Release).add_vector(4, four);
             let eight: Val<'_, Vector<T, 8>> = Val::splat(k.constant(one()));
-            x.atom().scope(MemScope::Sys).add_vector(k, 0, eight);
+            x.atom().scope(MemScope::Sys).add_vector(0, eight);
             k.if_(t.eq(0), |k| {
                 let small: Val<'_, Vector<T, 8>> = Val::splat(k.constant(T::from_bits(0)));
-                x.red().add_vector(k, 0, small);
+                x.red().add_vector(0, small);
             });
         },
         halves([64.0, 64.0, 64.0, 64.0, 128.0, 128.0, 128.0, 128.0]),
@@ -549,13 +544,13 @@ where
     check_buffer::<T, 8>(
         Target::SM_90,
         start,
-        |k, x, t| {
+        |_, x, t| {
             let v = t.cvt::<T>();
             let two: Val<'_, Vector<T, 2>> = Val::splat(v);
             let four: Val<'_, Vector<T, 4>> = Val::splat(v);
-            x.atom().max_vector(k, 0, two);
-            x.red().min_vector(k, 2, two);
-            x.red().min_vector(k, 4, four);
+            x.atom().max_vector(0, two);
+            x.red().min_vector(2, two);
+            x.red().min_vector(4, four);
         },
         halves([63.0, 63.0, 0.0, -100.0, 0.0, -0.5, 0.0, -63.0]),
     );
@@ -564,7 +559,7 @@ where
         start,
         |k, x, t| {
             let eight: Val<'_, Vector<T, 8>> = Val::splat(t.cvt::<T>() - k.constant(one()));
-            x.atom().max_vector(k, 0, eight);
+            x.atom().max_vector(0, eight);
         },
         halves([62.0, 62.0, 100.0, 62.0, 62.0, 62.0, 63.0, 62.0]),
     );
@@ -574,9 +569,9 @@ where
         zeros,
         |k, x, t| {
             let at = t & 1;
-            let seen = x.load_with(k, at, LoadAccess::default().relaxed(MemScope::Gpu));
+            let seen = x.load_with(at, LoadAccess::default().relaxed(MemScope::Gpu));
             k.loop_::<_, ()>(seen, |k, lp, seen| {
-                let old = x.atom().cas(k, at, seen, seen + one());
+                let old = x.atom().cas(at, seen, seen + one());
                 k.if_(old.eq(seen), |k| lp.break_(k, ()));
                 lp.continue_(k, old)
             });
@@ -600,9 +595,9 @@ fn half_words_by_compare_and_swap() {
             values,
             |k, x, t| {
                 let at = t & 1;
-                let seen = x.load_with(k, at, LoadAccess::default().relaxed(MemScope::Gpu));
+                let seen = x.load_with(at, LoadAccess::default().relaxed(MemScope::Gpu));
                 k.loop_::<_, ()>(seen, |k, lp, seen| {
-                    let old = x.atom().order(AtomicOrder::AcqRel).cas(k, at, seen, seen + T::ONE);
+                    let old = x.atom().order(AtomicOrder::AcqRel).cas(at, seen, seen + T::ONE);
                     k.if_(old.eq(seen), |k| lp.break_(k, ()));
                     lp.continue_(k, old)
                 });
@@ -625,8 +620,8 @@ fn sums_of_vectors() {
             let v = t.cvt::<f32>();
             let two: Val<'_, Vector<f32, 2>> = Val::pack([v, -v]);
             let four: Val<'_, Vector<f32, 4>> = Val::pack([v, v * 2.0, -v, k.constant(tiny)]);
-            x.red().add_vector(k, 0, two);
-            x.atom().order(AtomicOrder::Release).add_vector(k, 4, four);
+            x.red().add_vector(0, two);
+            x.atom().order(AtomicOrder::Release).add_vector(4, four);
         },
         [2016.5, -2015.0, 0.0, 0.0, 2016.0, 4032.0, -2016.0, 0.0],
     );
@@ -638,9 +633,9 @@ fn vectors_that_were_there_before() {
     let build = |target| {
         Kernel::<(GlobalMut<f32>, GlobalMut<u32>)>::build("queues", target, |k, (next, taken)| {
             let step: Val<'_, Vector<f32, 2>> = Val::pack([k.constant(1.0), k.constant(2.0)]);
-            let [a, b] = next.atom().add_vector(k, 0, step).lanes();
-            taken.red().add(k, a.cvt::<i32>(), 1);
-            taken.red().add(k, b.cvt::<i32>() / 2, 1);
+            let [a, b] = next.atom().add_vector(0, step).lanes();
+            taken.red().add(a.cvt::<i32>(), 1);
+            taken.red().add(b.cvt::<i32>() / 2, 1);
         })
         .unwrap()
     };

@@ -47,22 +47,22 @@ fn a_ring_between_two_warps() {
                 |k| {
                     k.for_(range(0, STEPS), (), |k, i, ()| {
                         let empty = k.named_barrier(number(3, i), 64);
-                        k.if_(i.ge(2), |k| empty.sync(k));
-                        ring.store(k, (i & 1) * 32 + t, i * 1000 + t);
-                        k.named_barrier(number(1, i), 64).arrive(k);
+                        k.if_(i.ge(2), |_| empty.sync());
+                        ring.store((i & 1) * 32 + t, i * 1000 + t);
+                        k.named_barrier(number(1, i), 64).arrive();
                     });
                 },
                 |k| {
                     k.for_(range(0, STEPS), (), |k, i, ()| {
-                        k.named_barrier(number(1, i), 64).sync(k);
-                        let v = ring.load(k, (i & 1) * 32 + 63 - t);
-                        sum.set(k, sum.get(k) + v);
+                        k.named_barrier(number(1, i), 64).sync();
+                        let v = ring.load((i & 1) * 32 + 63 - t);
+                        sum.set(sum.get() + v);
                         let empty = k.named_barrier(number(3, i), 64);
-                        k.if_(i.lt(STEPS - 2), |k| empty.arrive(k));
+                        k.if_(i.lt(STEPS - 2), |_| empty.arrive());
                     });
                 },
             );
-            sum.get(k)
+            sum.get()
         },
         |t| if t < 32 { 0 } else { (0..STEPS).map(|i| i * 1000 + 63 - t).sum() },
     );
@@ -76,9 +76,9 @@ fn barriers_of_pairs_of_warps() {
         |k, t| {
             let tile = k.shared::<i32>(128);
             let pair = (t / 64).cvt::<u32>();
-            tile.store(k, t, t * 3);
-            k.named_barrier(pair + 7, 64).aligned().sync(k);
-            tile.load(k, t ^ 63)
+            tile.store(t, t * 3);
+            k.named_barrier(pair + 7, 64).aligned().sync();
+            tile.load(t ^ 63)
         },
         |t| (t ^ 63) * 3,
     );
@@ -90,29 +90,29 @@ fn reductions_over_the_threads_of_a_barrier() {
         3,
         |k, t| {
             let all = k.named_barrier(2, 96);
-            let odd = all.red_popc(k, (t & 1).ne(0));
-            let many = all.aligned().red_popc(k, t.lt(40));
+            let odd = all.red_popc((t & 1).ne(0));
+            let many = all.aligned().red_popc(t.lt(40));
             odd * 1000 + many
         },
         |_| 48 * 1000 + 40,
     );
-    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_and(k, t.lt(95)), |_| false);
-    check::<bool>(3, |k, t| k.named_barrier(1, 96).aligned().red_and(k, t.lt(96)), |_| true);
-    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_or(k, t.eq(95)), |_| true);
-    check::<bool>(3, |k, t| k.named_barrier(15, 96).aligned().red_or(k, t.gt(95)), |_| false);
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_and(t.lt(95)), |_| false);
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).aligned().red_and(t.lt(96)), |_| true);
+    check::<bool>(3, |k, t| k.named_barrier(1, 96).red_or(t.eq(95)), |_| true);
+    check::<bool>(3, |k, t| k.named_barrier(15, 96).aligned().red_or(t.gt(95)), |_| false);
     // What all threads of a block find together can guard a barrier.
     check::<i32>(
         2,
         |k, t| {
             let s = k.shared::<i32>(64);
-            s.store(k, t, t);
-            let any = k.named_barrier(1, 64).red_or(k, t.gt(60));
+            s.store(t, t);
+            let any = k.named_barrier(1, 64).red_or(t.gt(60));
             let v = k.var(-1);
             k.if_(any, |k| {
                 k.barrier();
-                v.set(k, s.load(k, 63 - t));
+                v.set(s.load(63 - t));
             });
-            v.get(k)
+            v.get()
         },
         |t| 63 - t,
     );
@@ -127,18 +127,18 @@ fn a_message_between_blocks() {
             k.if_else(
                 first,
                 |k| {
-                    data.store(k, 1, 42);
+                    data.store(1, 42);
                     k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-                    data.atom().exch(k, 0, 1);
+                    data.atom().exch(0, 1);
                 },
                 |k| {
                     k.loop_::<_, ()>((), |k, lp, ()| {
-                        let seen = data.atom().add(k, 0, 0);
+                        let seen = data.atom().add(0, 0);
                         k.if_(seen.ne(0), |k| lp.break_(k, ()));
                         lp.continue_(k, ())
                     });
                     k.fence(FenceOrder::Sc, MemScope::Gpu);
-                    out.store(k, k.block_idx().x, data.load(k, 1));
+                    out.store(k.block_idx().x, data.load(1));
                 },
             );
         })
@@ -162,10 +162,10 @@ fn fences_of_proxies() {
         grid,
         |k, i| {
             let s = k.shared::<i32>(32);
-            s.store(k, i, i);
+            s.store(i, i);
             ProxySpace::ALL.iter().for_each(|space| k.fence_proxy_async(*space));
             k.fence(FenceOrder::AcqRel, MemScope::Cluster);
-            s.load(k, i)
+            s.load(i)
         },
         |i| i,
     );
@@ -183,20 +183,20 @@ fn barriers_behind_comparisons_of_the_thread_index() {
             let t = k.thread_idx().x;
             let (low, rest) = (t.lt(32), t.ge(32));
             let s = k.shared::<i32>(96);
-            s.store(k, t, i);
-            k.if_(low, |k| k.named_barrier(1, 32).sync(k));
-            k.if_(rest, |k| k.named_barrier(2, 64).sync(k));
-            k.if_(t.max(31).gt(31), |k| k.named_barrier(3, 64).sync(k));
+            s.store(t, i);
+            k.if_(low, |k| k.named_barrier(1, 32).sync());
+            k.if_(rest, |k| k.named_barrier(2, 64).sync());
+            k.if_(t.max(31).gt(31), |k| k.named_barrier(3, 64).sync());
             k.if_(low, |k| k.bar_warp(u32::MAX));
             k.barrier();
-            s.load(k, 95 - t)
+            s.load(95 - t)
         },
         |i| 95 - i,
     );
     let build = |bound: i32| {
         Kernel::<()>::build("apart", Target::SM_80, |k, ()| {
             let part = k.thread_idx().x.lt(bound);
-            k.if_(part, |k| k.named_barrier(1, 32).sync(k));
+            k.if_(part, |k| k.named_barrier(1, 32).sync());
         })
     };
     for bound in 0..=128 {
@@ -210,7 +210,7 @@ fn barriers_that_never_open_are_a_fault() {
     let device = Device::sim().unwrap();
     let kernel = Kernel::<()>::build("wait", Target::SM_80, |k, ()| {
         let first = (k.thread_idx().x / 32).eq(0);
-        k.if_(first, |k| k.named_barrier(4, 64).sync(k));
+        k.if_(first, |k| k.named_barrier(4, 64).sync());
     });
     let function = device.load(&kernel.unwrap()).unwrap();
     let error = function.launch(Grid::new([1, 1, 1], [64, 1, 1]), ()).unwrap_err().to_string();
@@ -239,11 +239,11 @@ fn bulk_copies_between_blocks() {
         };
         k.if_(t.eq(0), |k| {
             for bar in [first, second] {
-                bar.init(k, 1);
+                bar.init(1);
             }
             k.fence_mbarrier_init();
             for bar in [first, second] {
-                bar.arrive_expect_tx(k, 4 * LEN);
+                bar.arrive_expect_tx(4 * LEN);
             }
         });
         meet(k);
@@ -251,8 +251,8 @@ fn bulk_copies_between_blocks() {
             let all = (1 << BLOCKS) - 1;
             k.cp_async_bulk_multicast(tile, x, 4 * LEN, first, all, L2Policy::Default);
         });
-        first.wait_parity(k, 0);
-        tile.store(k, t, tile.load(k, t) * 10 + rank.cvt::<u32>());
+        first.wait_parity(0);
+        tile.store(t, tile.load(t) * 10 + rank.cvt::<u32>());
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.barrier();
         k.if_(t.eq(0), |k| {
@@ -260,8 +260,8 @@ fn bulk_copies_between_blocks() {
             let told = bars.offset(1).mapa(next);
             k.cp_async_bulk_cluster(other.mapa(next), tile, 4 * LEN, told);
         });
-        second.wait_parity(k, 0);
-        y.store(k, rank * LEN + t, other.load(k, t));
+        second.wait_parity(0);
+        y.store(rank * LEN + t, other.load(t));
         // No block ends while another one copies from it or to it.
         meet(k);
     })

@@ -26,13 +26,13 @@ fn closures_are_the_functions_of_the_bits() {
     type Params = (Global<u32>, GlobalMut<u32>);
     for device in device::devices() {
         let kernel = checked(&device, |target| {
-            Kernel::<Params>::build("functions", target, |k, (x, y)| {
-                let [a, b, c] = [0, 1, 2].map(|i| x.load(k, i));
+            Kernel::<Params>::build("functions", target, |_, (x, y)| {
+                let [a, b, c] = [0, 1, 2].map(|i| x.load(i));
                 for table in 0..=u8::MAX {
                     let i = 3 * i32::from(table);
-                    y.store(k, i, a.lop3(b, c, function(table)));
-                    y.store(k, i + 1, a.lop3(b, c, |a, b, c| a ^ function(table)(a, b, c)));
-                    y.store(k, i + 2, a.lop3_lut(b, c, table));
+                    y.store(i, a.lop3(b, c, function(table)));
+                    y.store(i + 1, a.lop3(b, c, |a, b, c| a ^ function(table)(a, b, c)));
+                    y.store(i + 2, a.lop3_lut(b, c, table));
                 }
             })
             .unwrap()
@@ -79,10 +79,10 @@ fn integers_of_4_bits_are_unpacked_exactly() {
             let kernel = checked(&device, |target| {
                 Kernel::<Params<T>>::build("unpack", target, |k, (x, unsigned, signed)| {
                     let i = k.block_idx().x * 128 + k.thread_idx().x;
-                    let word = x.load(k, i);
+                    let word = x.load(i);
                     let pairs = [word.unpack_u4::<T>(), word.unpack_i4::<T>()];
                     for (to, pairs) in [unsigned, signed].into_iter().zip(pairs) {
-                        to.store_slice(k, i * 8, &pairs.map(|pair| pair.lanes()).concat());
+                        to.store_slice(i * 8, &pairs.map(|pair| pair.lanes()).concat());
                     }
                 })
                 .unwrap()

@@ -24,9 +24,9 @@ fn check_text(errors: &BuildErrors, expected: Expect) {
 fn required_length_of_what_a_launch_does_not_know() {
     check::<(Global<i32>, GlobalMut<f32>)>(
         |k, (lengths, y)| {
-            y.require_len(k, lengths.load(k, 0));
-            y.offset(4).require_len(k, 8);
-            y.require_len(k, k.thread_idx().x + 1);
+            y.require_len(lengths.load(0));
+            y.offset(4).require_len(8);
+            y.require_len(k.thread_idx().x + 1);
         },
         expect![[r#"
             kernel `wrong` has 3 errors:
@@ -41,10 +41,10 @@ fn required_length_of_what_a_launch_does_not_know() {
 fn value_computed_in_an_inner_body_and_kept() {
     check::<(GlobalMut<f32>,)>(
         |k, (y,)| {
-            let x = y.load(k, 0);
+            let x = y.load(0);
             let mut kept = x;
             k.if_(x.lt(1.0), |_| kept = x + x);
-            y.store(k, 0, kept);
+            y.store(0, kept);
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -56,7 +56,7 @@ fn value_computed_in_an_inner_body_and_kept() {
 fn value_of_another_build() {
     Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
         check::<(GlobalMut<f32>,)>(
-            |k, (z,)| z.store(k, 0, y.load(k, 0)),
+            |_, (z,)| z.store(0, y.load(0)),
             expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: this value belongs to another kernel: use only values of the kernel that is being built"#]],
@@ -69,13 +69,13 @@ fn value_of_another_build() {
 #[test]
 fn operation_of_an_outer_kernel() {
     check::<(GlobalMut<f32>, f32)>(
-        |k, (y, x)| {
-            let inner = Kernel::<(GlobalMut<f32>,)>::build("inner", Target::SM_80, |k, (z,)| {
+        |_, (y, x)| {
+            let inner = Kernel::<(GlobalMut<f32>,)>::build("inner", Target::SM_80, |_, (z,)| {
                 let _ = x + x;
-                z.store(k, 0, 1.0);
+                z.store(0, 1.0);
             });
             assert!(inner.is_ok());
-            y.store(k, 0, x + 1.0);
+            y.store(0, x + 1.0);
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -86,13 +86,13 @@ fn operation_of_an_outer_kernel() {
 /// A closure that panics ends its build, so the outer kernel can go on.
 #[test]
 fn outer_kernel_after_a_panic() {
-    let kernel = Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |k, (y,)| {
+    let kernel = Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
         let nothing: Vec<()> = Vec::new();
         let inner = std::panic::catch_unwind(|| {
             Kernel::<()>::build("inner", Target::SM_80, |_, ()| nothing[0])
         });
         assert!(inner.is_err());
-        y.store(k, 0, 1.0);
+        y.store(0, 1.0);
     });
     assert!(kernel.is_ok());
 }
@@ -103,7 +103,7 @@ fn operation_after_the_end_of_a_body() {
         |k, (y, n)| {
             k.for_loop(range(0, n), (), |k, lp, i, ()| {
                 let end = lp.continue_(k, ());
-                y.store(k, i, 1.0);
+                y.store(i, 1.0);
                 end
             });
         },
@@ -133,8 +133,8 @@ fn end_of_another_body() {
 fn chain_of_cases_without_its_last_arm() {
     check::<(GlobalMut<f32>, i32)>(
         |k, (y, n)| {
-            let _ = k.cases().when(n.lt(1), |_| ()).when(n.lt(2), |k| y.store(k, 0, 1.0));
-            y.store(k, 1, 1.0);
+            let _ = k.cases().when(n.lt(1), |_| ()).when(n.lt(2), |_| y.store(0, 1.0));
+            y.store(1, 1.0);
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -171,7 +171,7 @@ fn vectors_of_other_lengths() {
             let sums = k.reduce(Group::Warp, vec![n; 12], |_, a, _| a[1..].to_vec());
             let scanned = k.scan_exclusive(Group::Warp, vec![n; 13], vec![n; 14], |_, a, _| a);
             let lists = [kept, cases, sums, scanned];
-            lists.into_iter().chain(nested).flatten().for_each(|value| y.store(k, 0, value));
+            lists.into_iter().chain(nested).flatten().for_each(|value| y.store(0, value));
         },
         expect![[r#"
             kernel `wrong` has 9 errors:
@@ -192,8 +192,8 @@ fn register_that_does_not_exist() {
     check::<(GlobalMut<f32>,)>(
         |k, (y,)| {
             let acc = k.registers::<f32>(4);
-            acc.fill(k, 0.0);
-            y.store(k, 0, acc.get(k, 4));
+            acc.fill(0.0);
+            y.store(0, acc.get(4));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -206,11 +206,11 @@ fn register_read_before_it_is_set() {
     check::<(GlobalMut<f32>, i32)>(
         |k, (y, n)| {
             let acc = k.registers::<f32>(2);
-            k.for_(range(0, n), (), |k, _, ()| acc.set(k, 0, 1.0));
-            y.store(k, 0, acc.get(k, 0));
-            k.if_else(n.lt(3), |k| acc.fill(k, 1.0), |k| acc.set(k, 1, 2.0));
-            y.store(k, 1, acc.get(k, 1));
-            y.store(k, 2, acc.get(k, 0));
+            k.for_(range(0, n), (), |_, _, ()| acc.set(0, 1.0));
+            y.store(0, acc.get(0));
+            k.if_else(n.lt(3), |_| acc.fill(1.0), |_| acc.set(1, 2.0));
+            y.store(1, acc.get(1));
+            y.store(2, acc.get(0));
         },
         expect![[r#"
             kernel `wrong` has 2 errors:
@@ -226,9 +226,9 @@ fn registers_of_one_line_read_before_they_are_set() {
         |k, (y,)| {
             let acc = k.registers::<f32>(4);
             for i in 0..4 {
-                y.store(k, i, acc.get(k, i as u32));
+                y.store(i, acc.get(i as u32));
             }
-            y.store(k, 4, acc.get(k, 3));
+            y.store(4, acc.get(3));
         },
         expect![[r#"
             kernel `wrong` has 2 errors:
@@ -241,7 +241,7 @@ fn registers_of_one_line_read_before_they_are_set() {
 fn step_that_is_not_positive() {
     check::<(GlobalMut<f32>, i32)>(
         |k, (y, n)| {
-            k.for_(range(0, n).step(-1), (), |k, i, ()| y.store(k, i, 0.0));
+            k.for_(range(0, n).step(-1), (), |_, i, ()| y.store(i, 0.0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -268,7 +268,7 @@ fn too_much_shared_memory() {
     check::<(GlobalMut<f32>,)>(
         |k, (y,)| {
             let s = k.shared::<f32>(42_000);
-            y.store(k, 0, s.load(k, 0));
+            y.store(0, s.load(0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -317,8 +317,8 @@ fn all_mistakes_are_reported_in_the_order_of_their_lines() {
         let mut kept: Option<Val<'_, i32>> = None;
         let regs = k.registers::<f32>(1);
         k.if_(n.lt(0), |_| kept = Some(n * 2));
-        regs.set(k, 3, 1.0);
-        x.load(k, kept.expect("the body ran"));
+        regs.set(3, 1.0);
+        x.load(kept.expect("the body ran"));
     })
     .unwrap_err();
     let lines: Vec<u32> = errors.iter().map(|error| error.location.line).collect();

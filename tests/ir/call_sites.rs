@@ -16,7 +16,7 @@ type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 fn axpy(target: Target) -> Result<Kernel<Axpy>, BuildErrors> {
     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
     })
 }
 
@@ -51,12 +51,12 @@ fn control_flow_infers() {
         "flow",
         Target::SM_80,
         |k, (x, y, n)| {
-            let (sum, last) = k.for_(range(0, n).step(4), (0.0, 0.0), |k, i, (acc, _)| {
-                let v = x.load(k, i);
+            let (sum, last) = k.for_(range(0, n).step(4), (0.0, 0.0), |_, i, (acc, _)| {
+                let v = x.load(i);
                 (acc + v, v)
             });
-            let x0 = x.load(k, 0);
-            let (a, eps) = (x.load(k, 1), x.load(k, 2));
+            let x0 = x.load(0);
+            let (a, eps) = (x.load(1), x.load(2));
             let (root, steps) = k.loop_((x0, 0), |k, lp, (x, n)| {
                 let next = (x + a / x) * 0.5;
                 k.if_((next - x).abs().lt(eps), |k| lp.break_(k, (next, n)));
@@ -65,22 +65,22 @@ fn control_flow_infers() {
             let y0 = k.if_else(n.lt(5), |k| k.yield_(sum + 1.0), |k| k.yield_(last));
             let z = k.if_with(n.gt(3), y0, |_| 2.0 * root);
             let first = k.for_loop(range(0, n), -1, |k, lp, i, found| {
-                k.if_(x.load(k, i).gt(z), |k| lp.break_(k, i));
+                k.if_(x.load(i).gt(z), |k| lp.break_(k, i));
                 lp.continue_(k, found)
             });
-            let both = k.for_(range(0i64, 10), [0.0f32, 1.0], |k, i, [a, b]| {
-                let t = x.load(k, i);
+            let both = k.for_(range(0i64, 10), [0.0f32, 1.0], |_, i, [a, b]| {
+                let t = x.load(i);
                 [b, a + t]
             });
             let s: Val<'_, Shared<f32>> = k.shared(32);
-            s.store(k, k.thread_idx().x, both[0] + both[1] + steps.cvt::<f32>());
+            s.store(k.thread_idx().x, both[0] + both[1] + steps.cvt::<f32>());
             k.barrier();
             let t = k.var(0.0f32);
-            k.for_(range(0u32, 8).step(2), (), |k, i, ()| {
-                let old = t.get(k);
-                t.set(k, old + s.load(k, i));
+            k.for_(range(0u32, 8).step(2), (), |_, i, ()| {
+                let old = t.get();
+                t.set(old + s.load(i));
             });
-            y.store(k, first, t.get(k));
+            y.store(first, t.get());
         },
     );
     println!("{}", kernel.unwrap());
@@ -107,9 +107,9 @@ fn functions_compose() {
     for depth in 0..4 {
         let kernel = Kernel::<(GlobalMut<f32>,)>::build("compose", Target::SM_80, |k, (y,)| {
             let i = k.thread_idx().x;
-            let v = y.load(k, i);
+            let v = y.load(i);
             let w = helper(k, v, depth);
-            y.store(k, i, w);
+            y.store(i, w);
         });
         let mut y = device.upload(&values).unwrap();
         let f = device.load(&kernel.unwrap()).unwrap();
@@ -126,21 +126,21 @@ fn lines<'b>(
     y: Val<'b, GlobalMut<f32>>,
     n: Val<'b, i32>,
 ) {
-    let (x, y) = (TensorPointer::new(x).assume_aligned(k, 16), TensorPointer::new(y));
-    let x = Tensor::new(k, x, layout!((4, 8) : (8, 1)));
-    let y = Tensor::new(k, y, layout!((4, 8) : (8, 1)));
+    let (x, y) = (TensorPointer::new(x).assume_aligned(16), TensorPointer::new(y));
+    let x = Tensor::new(x, layout!((4, 8) : (8, 1)));
+    let y = Tensor::new(y, layout!((4, 8) : (8, 1)));
     let t = k.thread_idx().x;
-    let inside = Tensor::identity(k, shape!(4, 8)).within(k, (n, n));
-    copy_if(k, &inside, &x, &y);
-    copy_zfill(k, &inside, &x, &y);
-    autovec_copy(k, &x, &y);
-    let all = x.load_all(k);
-    y.store_all(k, &all);
+    let inside = Tensor::identity(k, shape!(4, 8)).within((n, n));
+    copy_if(&inside, &x, &y);
+    copy_zfill(&inside, &x, &y);
+    autovec_copy(&x, &y);
+    let all = x.load_all();
+    y.store_all(&all);
     let pipe = TmaPipeline::new(k, 2, 128, 1);
-    pipe.init(k, t.eq(0));
+    pipe.init(t.eq(0));
     let tiles = TileScheduler::new(k, Raster::Hilbert, [n, n, n]);
     tiles.for_each(k, [0, 1], |k, tile, [a, b]| {
-        y.store(k, 0, k.select_n(tile.row, &[a, b]).cvt::<f32>());
+        y.store(0, k.select_n(tile.row, &[a, b]).cvt::<f32>());
         [b, a]
     });
     let roles = [WarpRole::new(1).registers(Some(40)), WarpRole::new(2).registers(Some(232))];

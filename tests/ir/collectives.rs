@@ -61,13 +61,13 @@ fn reduce_and_scan_in_the_order_of_the_threads() {
             Kernel::<Params>::build("maps", target, |k, (x, out)| {
                 let dim = k.block_dim();
                 let i = k.block_idx().x * (dim.x * dim.y * dim.z) + thread(k);
-                let v = (x.load(k, i * 2), x.load(k, i * 2 + 1));
+                let v = (x.load(i * 2), x.load(i * 2 + 1));
                 let all = k.reduce(group, v, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
                 let upto = k.scan(group, v, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
                 let before = k
                     .scan_exclusive(group, (3u64, 7u64), v, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
                 for (j, value) in (0..).zip([all.0, all.1, upto.0, upto.1, before.0, before.1]) {
-                    out.store(k, i * 6 + j, value);
+                    out.store(i * 6 + j, value);
                 }
             })
             .unwrap()
@@ -112,7 +112,7 @@ fn scans_give_the_aggregate_of_the_group() {
         let build = |options: KernelOptions, target| {
             Kernel::<Params>::build_with(options, "maps", target, |k, (x, out)| {
                 let i = thread(k);
-                let v = (x.load(k, i * 2), x.load(k, i * 2 + 1));
+                let v = (x.load(i * 2), x.load(i * 2 + 1));
                 let (upto, all) =
                     k.scan_with_aggregate(group, v, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
                 let (before, also_all) =
@@ -121,7 +121,7 @@ fn scans_give_the_aggregate_of_the_group() {
                     });
                 let results = [upto, all, before, also_all];
                 for (j, value) in (0..).zip(results.iter().flat_map(|(a, b)| [*a, *b])) {
-                    out.store(k, i * 8 + j, value);
+                    out.store(i * 8 + j, value);
                 }
             })
             .unwrap()
@@ -162,9 +162,9 @@ fn scans_of_chunks_carry_the_aggregate() {
         let thread = k.thread_idx().x;
         k.for_(range(0, n).step(96), 1000, |k, first, before| {
             let i = first + thread;
-            let v = k.if_with(i.lt(n), 0, |k| x.load(k, i));
+            let v = k.if_with(i.lt(n), 0, |_| x.load(i));
             let (sum, all) = k.scan_exclusive_with_aggregate(Group::Block, 0, v, |_, a, b| a + b);
-            k.if_(i.lt(n), |k| x.store(k, i, before + sum));
+            k.if_(i.lt(n), |_| x.store(i, before + sum));
             before + all
         });
     })
@@ -184,11 +184,11 @@ fn reduce_takes_values_of_any_width() {
         for group in [Group::Warp, Group::Block] {
             let kernel = Kernel::<(GlobalMut<T>,)>::build("min", device.target(), |k, (x,)| {
                 let i = k.thread_idx().x;
-                let v: Val<'_, T> = x.load(k, i);
+                let v: Val<'_, T> = x.load(i);
                 let least =
                     k.reduce(group, v, |_, a: Val<'_, T>, b: Val<'_, T>| a.lt(b).select(a, b));
                 k.barrier();
-                x.store(k, i, least);
+                x.store(i, least);
             })
             .unwrap();
             let mut x = device.upload(values).unwrap();
@@ -215,11 +215,11 @@ fn reduce_takes_values_of_any_width() {
         check_ints!(device, i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
         let kernel = Kernel::<(GlobalMut<i32>,)>::build("truth", device.target(), |k, (x,)| {
             let i = k.thread_idx().x;
-            let v = x.load(k, i);
+            let v = x.load(i);
             let (all, any) =
                 k.reduce(Group::Block, (v.gt(0), v.gt(40)), |_, a, b| (a.0 & b.0, a.1 | b.1));
             k.barrier();
-            x.store(k, i, all.cvt::<i32>() * 10 + any.cvt::<i32>());
+            x.store(i, all.cvt::<i32>() * 10 + any.cvt::<i32>());
         })
         .unwrap();
         let f = device.load(&kernel).unwrap();
@@ -237,12 +237,12 @@ fn scan_in_a_loop_reuses_its_memory() {
     let build = |target| {
         Kernel::<(GlobalMut<i32>,)>::build("rounds", target, |k, (x,)| {
             let i = k.thread_idx().x;
-            let v = x.load(k, i);
+            let v = x.load(i);
             let v = k.for_(range(0, 5), v, |k, _, v| {
                 let sum = k.scan(Group::Block, v, |_, a, b| a + b);
                 k.reduce(Group::Warp, sum, |_, a, b| a.max(b)) - v
             });
-            x.store(k, i, v);
+            x.store(i, v);
         })
         .unwrap()
     };
@@ -282,12 +282,12 @@ fn reduce_names_the_lines_of_its_caller() {
     let (call, body) = (line!() + 4, line!() + 6);
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("divides", Target::SM_80, |k, (x,)| {
         let i = k.thread_idx().x;
-        let v = x.load(k, i);
+        let v = x.load(i);
         let quotient = k.reduce(Group::Warp, v, |_, a, b| {
             let one = a - a + 1;
             a / b * one
         });
-        x.store(k, i, quotient);
+        x.store(i, quotient);
     })
     .unwrap();
     let lines: std::collections::BTreeSet<u32> =
@@ -311,7 +311,7 @@ fn reduce_under_a_divergent_branch_is_refused() {
             let i = k.thread_idx().x;
             k.if_(i.lt(7), |k| {
                 let sum = k.reduce(group, i, |_, a, b| a + b);
-                x.store(k, i, sum);
+                x.store(i, sum);
             });
         })
         .map(|_| ())
@@ -352,26 +352,26 @@ fn reduce_knows_the_block_of_the_kernel() {
                 let kernel =
                     Kernel::<Params>::build_with(options, name, target, |k, (x, y, u, v)| {
                         let i = k.thread_idx().x;
-                        let own = (x.load(k, i * 2), x.load(k, i * 2 + 1));
+                        let own = (x.load(i * 2), x.load(i * 2 + 1));
                         let maps = k.reduce(group, own, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
                         let small = own.0.cvt::<i32>();
                         let sum = k.sum(group, small);
                         let (xor, or) = k.reduce(group, (small, small.cvt::<u32>()), |_, a, b| {
                             (a.0 ^ b.0, a.1 | b.1)
                         });
-                        let f = y.load(k, i);
+                        let f = y.load(i);
                         let (max, min) = (k.max(group, f), k.min(group, f));
                         let (largest, at) = k.argmax(group, f, i);
                         let total = k.sum(group, f);
                         let ints = [sum.cvt::<u32>(), xor.cvt::<u32>(), or, at.cvt::<u32>()];
                         for (j, value) in (0..).zip([maps.0, maps.1]) {
-                            u.store(k, i * 6 + j, value);
+                            u.store(i * 6 + j, value);
                         }
                         for (j, value) in (2..).zip(ints) {
-                            u.store(k, i * 6 + j, value.cvt::<u64>());
+                            u.store(i * 6 + j, value.cvt::<u64>());
                         }
                         for (j, value) in (0..).zip([max, min, largest, total]) {
-                            v.store(k, i * 4 + j, value);
+                            v.store(i * 4 + j, value);
                         }
                     })
                     .unwrap();
@@ -422,7 +422,7 @@ fn reductions_share_their_memory() {
             Target::SM_80,
             |k, (x, n)| {
                 let i = k.thread_idx().x;
-                let start = x.load(k, i);
+                let start = x.load(i);
                 let v = k.for_(range(0, n), start, |k, round, v| {
                     let sum = k.sum(Group::Block, v);
                     let v = k.if_with((round & 1).eq(0), v, |k| {
@@ -435,7 +435,7 @@ fn reductions_share_their_memory() {
                     let before = k.scan_exclusive(Group::Block, 0i64, v, |_, a, b| a + b);
                     v * 3 + (sum + before) % 1000
                 });
-                x.store(k, i, v);
+                x.store(i, v);
             },
         )
         .unwrap();
@@ -482,11 +482,11 @@ fn cost(threads: u32, calls: usize, group: Group, of_ints: bool) -> [usize; 4] {
         let i = k.thread_idx().x;
         for _ in 0..calls {
             if of_ints {
-                let sum = k.sum(group, y.load(k, i));
-                y.store(k, i, sum);
+                let sum = k.sum(group, y.load(i));
+                y.store(i, sum);
             } else {
-                let sum = k.sum(group, x.load(k, i));
-                x.store(k, i, sum);
+                let sum = k.sum(group, x.load(i));
+                x.store(i, sum);
             }
         }
     })
@@ -524,9 +524,9 @@ fn lines_of_a_sum(options: KernelOptions) -> usize {
         let kernel =
             Kernel::<Params>::build_with(options.clone(), "sum", Target::SM_80, |k, (x,)| {
                 let i = k.thread_idx().x;
-                let value = x.load(k, i);
+                let value = x.load(i);
                 let value = if is_summed { k.sum(Group::Block, value) } else { value };
-                x.store(k, i, value);
+                x.store(i, value);
             });
         let text = kernel.unwrap().ptx().text().to_owned();
         text.lines()
@@ -553,8 +553,8 @@ fn argmax_ignores_nan() {
     let kernel =
         Kernel::<(Global<f32>, GlobalMut<i32>)>::build("nan", Target::SM_80, |k, (x, y)| {
             let i = k.thread_idx().x;
-            let (_, at) = k.argmax(Group::Lanes(4), x.load(k, i), 100 - i);
-            y.store(k, i, at);
+            let (_, at) = k.argmax(Group::Lanes(4), x.load(i), 100 - i);
+            y.store(i, at);
         })
         .unwrap();
     for device in devices() {
@@ -575,7 +575,7 @@ fn branches_on_a_reduction_are_taken_together() {
         let options = threads.map_or(options.clone(), |threads| options.block([threads, 1, 1]));
         Kernel::<(GlobalMut<f32>,)>::build_with(options, "branch", Target::SM_80, |k, (x,)| {
             let i = k.thread_idx().x;
-            let v = x.load(k, i);
+            let v = x.load(i);
             let largest = k.max(Group::Warp, v);
             k.if_(largest.gt(0.0), |k| k.bar_warp(tilewright::ir::WARP));
             let (_, at) = k.argmax(Group::Block, v, i);
@@ -591,8 +591,8 @@ fn branches_on_a_reduction_are_taken_together() {
 fn groups_have_lanes_of_a_power_of_two() {
     for lanes in [0, 3, 48, 64] {
         let built = Kernel::<(GlobalMut<i32>,)>::build("wrong", Target::SM_80, |k, (x,)| {
-            let sum = k.sum(Group::Lanes(lanes), x.load(k, 0));
-            x.store(k, 0, sum);
+            let sum = k.sum(Group::Lanes(lanes), x.load(0));
+            x.store(0, sum);
         });
         let errors = built.map(|_| ()).unwrap_err().to_string();
         let wanted = format!("a group of lanes has 1, 2, 4, 8, 16 or 32 lanes, not {lanes}: use");

@@ -34,9 +34,9 @@ fn if_runs_where_the_condition_holds() {
     check(
         |k, i| {
             let v = k.var(0);
-            k.if_(i.gt(7), |k| v.set(k, i));
-            k.if_((i & 1).eq(0), |k| v.set(k, v.get(k) + 100));
-            v.get(k)
+            k.if_(i.gt(7), |_| v.set(i));
+            k.if_((i & 1).eq(0), |_| v.set(v.get() + 100));
+            v.get()
         },
         |i| if i > 7 { i } else { 0 } + if i % 2 == 0 { 100 } else { 0 },
     );
@@ -78,16 +78,10 @@ fn ifs_nest_and_an_arm_may_fall_through() {
             let v = k.var(1);
             k.if_else(
                 (i & 1).eq(0),
-                |k| {
-                    k.if_else(
-                        (i & 2).eq(0),
-                        |k| k.if_((i & 4).eq(0), |k| v.set(k, 8)),
-                        |k| v.set(k, 4),
-                    )
-                },
+                |k| k.if_else((i & 2).eq(0), |k| k.if_((i & 4).eq(0), |_| v.set(8)), |_| v.set(4)),
                 |_| (),
             );
-            v.get(k)
+            v.get()
         },
         |i| match (i & 1, i & 2, i & 4) {
             (0, 0, 0) => 8,
@@ -308,11 +302,11 @@ fn return_ends_the_thread_anywhere() {
             let i = k.thread_idx().x;
             k.if_(i.eq(3), |k| k.return_());
             k.for_(range(0, 10), (), |k, j, ()| {
-                out.store(k, i, j + 1);
+                out.store(i, j + 1);
                 k.if_((i + j).gt(20), |k| k.return_());
             });
             k.barrier();
-            out.store(k, i, -1);
+            out.store(i, -1);
         })
         .expect("the kernel is valid")
     };
@@ -339,16 +333,16 @@ fn variables_live_across_bodies() {
     check(
         |k, i| {
             let acc = k.registers::<i32>(4);
-            acc.fill(k, 1);
+            acc.fill(1);
             k.for_(range(0, i), (), |k, j, ()| {
                 for r in 0..4 {
-                    let v = acc.get(k, r);
-                    acc.set(k, r, v * 3 + j + r as i32);
+                    let v = acc.get(r);
+                    acc.set(r, v * 3 + j + r as i32);
                 }
-                let first = acc.get(k, 0);
-                k.if_(first.lt(0), |k| acc.set(k, 0, first + i32::MAX));
+                let first = acc.get(0);
+                k.if_(first.lt(0), |_| acc.set(0, first + i32::MAX));
             });
-            acc.get(k, 0) ^ acc.get(k, 1) ^ acc.get(k, 2) ^ acc.get(k, 3)
+            acc.get(0) ^ acc.get(1) ^ acc.get(2) ^ acc.get(3)
         },
         |i| {
             let mut acc = [1i32; 4];
@@ -388,12 +382,12 @@ fn host_control_flow_leaves_only_what_it_makes() {
         |k, (out,)| {
             for i in 0..3 {
                 if i != 1 {
-                    out.store(k, i, i * 10);
+                    out.store(i, i * 10);
                 }
             }
-            k.for_(range(0, 10), (), |k, i, ()| {
+            k.for_(range(0, 10), (), |_, i, ()| {
                 runs.push("body");
-                out.store(k, i, 1);
+                out.store(i, 1);
             });
         }
     })
@@ -410,13 +404,13 @@ fn a_barrier_makes_shared_stores_visible() {
         [8, 3, 4],
         |k, i| {
             let s = k.shared::<i32>(96);
-            s.store(k, i, i * i);
+            s.store(i, i * i);
             k.barrier();
-            let other = s.load(k, 95 - i);
+            let other = s.load(95 - i);
             k.barrier();
-            s.store(k, (i + 1) % 96, other);
+            s.store((i + 1) % 96, other);
             k.barrier();
-            s.load(k, i)
+            s.load(i)
         },
         |i| {
             let from = (i + 95) % 96;
@@ -432,10 +426,10 @@ fn bools_are_carried_stored_and_combined() {
             let flag = k.var(false);
             let (any, all) = k.for_(range(0, 6), (false, true), |k, j, (any, all)| {
                 let bit = ((i >> j.cvt::<u32>()) & 1).eq(1);
-                k.if_(bit & j.eq(5), |k| flag.set(k, true));
+                k.if_(bit & j.eq(5), |_| flag.set(true));
                 (any | bit, all & bit)
             });
-            any ^ all ^ flag.get(k)
+            any ^ all ^ flag.get()
         },
         |i| {
             let bits = (0..6).map(|j| i >> j & 1 == 1);
@@ -515,8 +509,8 @@ fn cases_without_values() {
         |k, i| {
             let v = k.var(0);
             let (a, b) = (i.lt(4), i.lt(30));
-            k.cases().when(a, |k| v.set(k, 1)).when(b, |k| v.set(k, i)).otherwise(|_| ());
-            v.get(k)
+            k.cases().when(a, |_| v.set(1)).when(b, |_| v.set(i)).otherwise(|_| ());
+            v.get()
         },
         |i| match i {
             0..4 => 1,
@@ -670,7 +664,7 @@ fn a_vector_is_carried_like_an_array() {
     let kernel = |carry: &dyn for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>) -> Val<'b, i32>| {
         Kernel::<(GlobalMut<i32>, i32)>::build("sums", Target::SM_80, |k, (x, n)| {
             let sum = carry(k, n);
-            x.store(k, 0, sum);
+            x.store(0, sum);
         })
         .expect("builds")
     };
@@ -705,11 +699,11 @@ fn conditions_short_circuit() {
     check(
         |k, i| {
             let s = k.shared::<i32>(40);
-            s.store(k, i, i * 3);
+            s.store(i, i * 3);
             k.barrier();
             // Without the guards the loads would leave the allocation.
-            let both = k.and_then(i.lt(39), |k| s.load(k, i + 1).gt(30));
-            let either = k.or_else(i.lt(5), |k| s.load(k, i - 5).gt(60));
+            let both = k.and_then(i.lt(39), |_| s.load(i + 1).gt(30));
+            let either = k.or_else(i.lt(5), |_| s.load(i - 5).gt(60));
             both ^ either
         },
         |i| (i < 39 && (i + 1) * 3 > 30) ^ (i < 5 || (i - 5) * 3 > 60),
@@ -726,16 +720,15 @@ fn prefetching_does_not_change_the_result() {
                 let seen = k.var(0);
                 let indices = range(0, i).prefetch_stages(stages).unroll(unroll);
                 let sum = k.for_(indices, 1, |k, j, sum| {
-                    let v = x.load(k, j);
-                    let w = k.if_with((j & 1).eq(0), 5, |k| x.load(k, v & 15));
-                    seen.set(k, seen.get(k) ^ w);
+                    let v = x.load(j);
+                    let w = k.if_with((j & 1).eq(0), 5, |_| x.load(v & 15));
+                    seen.set(seen.get() ^ w);
                     let none = Val::splat(k.constant(9));
-                    let pair =
-                        k.if_with((j & 2).eq(0), none, |k| x.load_vector::<2>(k, (v & 15) * 2));
+                    let pair = k.if_with((j & 2).eq(0), none, |_| x.load_vector::<2>((v & 15) * 2));
                     let [a, b] = pair.lanes();
                     sum * 3 + v + w + a - b
                 });
-                out.store(k, i, sum + seen.get(k));
+                out.store(i, sum + seen.get());
             })
             .expect("the kernel is valid")
         };
@@ -771,10 +764,10 @@ fn the_prologue_has_the_copies_of_n_iterations() {
     for stages in 1..5 {
         type Signature = (Global<i32>, GlobalMut<i32>);
         let kernel = Kernel::<Signature>::build("check", Target::SM_80, |k, (x, out)| {
-            let sum = k.for_(range(0, 10).prefetch_stages(stages), 0, |k, i, sum| {
-                sum + x.load(k, i) * x.load(k, i + 1)
+            let sum = k.for_(range(0, 10).prefetch_stages(stages), 0, |_, i, sum| {
+                sum + x.load(i) * x.load(i + 1)
             });
-            out.store(k, 0, sum);
+            out.store(0, sum);
         })
         .expect("the kernel is valid");
         let text = kernel.ir().to_string();
@@ -796,8 +789,8 @@ fn unrolling_does_not_change_the_result() {
             |k, i| {
                 let part = k.for_(range(3, i).unroll(n), 1, |k, j, acc| {
                     let v = k.var(acc);
-                    k.if_((j & 3).eq(0), |k| v.set(k, acc + 5));
-                    v.get(k) * 3 + j
+                    k.if_((j & 3).eq(0), |_| v.set(acc + 5));
+                    v.get() * 3 + j
                 });
                 k.for_loop(range(-4, i).step(3).unroll(n), part, |k, lp, j, acc| {
                     k.if_(j.eq(5), |k| lp.continue_(k, acc ^ 1));
@@ -828,12 +821,12 @@ fn unrolling_does_not_change_the_result() {
 fn added<T: Number>(lanes: u32, first: u32) -> Result<Kernel<Added<T>>, BuildErrors> {
     Kernel::<Added<T>>::build("added", Target::SM_80, |k, (x, y, sum, n)| {
         let y = y.offset(first);
-        let all = k.for_(range(0, n).vectorize(lanes), k.constant(T::default()), |k, i, all| {
-            let v = x.load(k, i) + y.load(k, i);
-            y.store(k, i, v);
+        let all = k.for_(range(0, n).vectorize(lanes), k.constant(T::default()), |_, i, all| {
+            let v = x.load(i) + y.load(i);
+            y.store(i, v);
             all + v
         });
-        sum.store(k, 0, all);
+        sum.store(0, all);
     })
 }
 
@@ -877,7 +870,7 @@ fn a_loop_that_cannot_be_vectorized_says_why() {
     says(added(8, 0), "no load or store of this loop can become a vector of 8 elements");
     let shifted = Kernel::<Added<f32>>::build("shifted", Target::SM_80, |k, (_, y, _, n)| {
         let next = y.offset(4);
-        k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, next.load(k, i)));
+        k.for_(range(0, n).vectorize(4), (), |_, i, ()| y.store(i, next.load(i)));
     });
     says(shifted, "may access what the store at");
 }
@@ -923,16 +916,16 @@ fn literals_stand_for_values() {
     check(
         |k, i| {
             let tile = k.shared::<i32>(64);
-            tile.store(k, i, 7);
+            tile.store(i, 7);
             k.barrier();
             let (a, b) = k.for_(range(0, 5), (1, 0.5), |k, j, (a, b)| {
                 let step = k.if_else(j.lt(3), |k| k.yield_(2), |k| k.yield_(i));
                 (10 - (a + step), 1.0 / (b * 2.0))
             });
             let v = k.var(3);
-            v.set(k, 4);
+            v.set(4);
             let chosen = i.gt(20).select(100, a);
-            chosen + v.get(k).min(9) + tile.load(k, i) + b.cvt::<i32>()
+            chosen + v.get().min(9) + tile.load(i) + b.cvt::<i32>()
         },
         |i| {
             let (mut a, mut b) = (1, 0.5f32);

@@ -42,7 +42,7 @@ fn assert_reports_message_values_line_block_and_thread() {
             let (b, t, dim) = (k.block_idx(), k.thread_idx(), k.block_dim());
             let i = (b.y * 2 + b.x) * 40 + t.y * dim.x + t.x;
             k.assert_with((i % 7).ne(3), "{} is 3 modulo 7 {{{:.1}}}", (i, i.cvt::<f32>()));
-            x.store(k, i, i);
+            x.store(i, i);
         })
         .unwrap()
     };
@@ -81,7 +81,7 @@ fn assert_takes_values_of_every_type() {
     let _alone = alone();
     let build = |target| {
         Kernel::<Out>::build("types", target, |k, (x,)| {
-            let v = x.load(k, 0);
+            let v = x.load(0);
             let never = v.eq(12);
             k.assert_with(never, "{} {} {} {}", (v.cvt::<i8>(), v.cvt::<u8>(), v.eq(-5), true));
             k.assert_with(never, "{:x} {} {}", (v.cvt::<i16>(), v.cvt::<u16>(), v));
@@ -120,7 +120,7 @@ fn assert_keeps_the_first_failures_and_counts_the_rest() {
         Kernel::<Out>::build("all_fail", target, |k, (x,)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
             k.for_(range(0, 3), (), |k, j, ()| k.assert_with(i.lt(0), "{} {}", (i, j)));
-            x.store(k, i, 1);
+            x.store(i, 1);
         })
         .unwrap()
     };
@@ -150,7 +150,7 @@ fn assert_failures_are_returned_once() {
         move |target| {
             Kernel::<(GlobalMut<i32>, i32)>::build(name, target, |k, (x, n)| {
                 k.assert_with(n.lt(5), "{} is not below 5", n);
-                x.store(k, 0, n);
+                x.store(0, n);
             })
             .unwrap()
         }
@@ -226,7 +226,7 @@ fn assert_is_checked_where_it_stands() {
                 k.assert(false, "always");
                 k.return_()
             });
-            x.store(k, i, 1);
+            x.store(i, 1);
         })
         .unwrap()
     };
@@ -258,7 +258,7 @@ fn assert_can_be_removed_without_a_trace() {
                 if with {
                     k.assert(n.ne(0), "not zero");
                 }
-                x.store(k, i, n);
+                x.store(i, n);
             });
         })
         .unwrap()
@@ -402,7 +402,7 @@ fn printf_before_a_fault() {
             let b = k.block_idx().x;
             k.printf("block {}\n", b);
             k.assert(b.lt(9), "small");
-            x.store(k, b, 1);
+            x.store(b, 1);
         })
         .unwrap()
     };

@@ -44,7 +44,7 @@ fn ptx_computes_and_has_a_scope_of_its_own() {
     let build = |target| {
         Kernel::<(GlobalMut<i64>,)>::build("clamps", target, |k, (x,)| {
             let i = k.thread_idx().x;
-            let v = x.load(k, i);
+            let v = x.load(i);
             let mut sum = v;
             for flip in [0, 1] {
                 let ptx = InlinePtx::new(text).pure().simulated(|operands, results| {
@@ -55,7 +55,7 @@ fn ptx_computes_and_has_a_scope_of_its_own() {
                 let (clamped, large) = k.ptx::<(i64, i32), _>(ptx, (v, i.cvt::<i64>(), flip));
                 sum = sum + clamped * 100 + large.cvt::<i64>() * 10_000;
             }
-            x.store(k, i, sum);
+            x.store(i, sum);
         })
         .unwrap()
     };
@@ -96,7 +96,7 @@ fn ptx_of_narrow_types_and_predicates() {
             let (c, d) = k.ptx::<(i32, i32), _>(swap, (3, 4));
             let values = [sum.cvt(), negative.cvt(), not_b.cvt(), half.cvt(), c * 10 + d];
             for (i, value) in (0..).zip(values) {
-                x.store(k, i, value);
+                x.store(i, value);
             }
         })
         .unwrap()
@@ -165,7 +165,7 @@ fn ptx_has_a_version_and_a_text_form() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_90A, |k, (x,)| {
         let ptx = InlinePtx::new("mov.u32 %0, %%clock;").for_version(8, 5).simulated(|_, _| ());
         let v = k.ptx::<i32, _>(ptx, ());
-        x.store(k, 0, v);
+        x.store(0, v);
     })
     .unwrap();
     assert_eq!(kernel.ptx().version().to_string(), "8.5");

@@ -67,14 +67,14 @@ fn check(
 /// Exchanges values through a tile: barriers stand between the store and the load.
 fn exchange<'b>(
     k: &Body<'b, '_>,
-    tile: Val<'_, Shared<i32>>,
+    tile: Val<'b, Shared<i32>>,
     value: Val<'b, i32>,
     apart: i32,
 ) -> Val<'b, i32> {
     let t = k.thread_idx().x;
-    tile.store(k, t, value);
+    tile.store(t, value);
     k.barrier();
-    tile.load(k, t ^ apart)
+    tile.load(t ^ apart)
 }
 
 #[test]
@@ -83,14 +83,14 @@ fn phases_share_memory() {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared_aligned::<f32>(2 * THREADS, 128));
         let c = k.shared::<i32>(THREADS);
         let t = k.thread_idx().x;
-        let v = exchange(k, a, x.load(k, t), 1);
+        let v = exchange(k, a, x.load(t), 1);
         k.barrier();
-        b.store(k, t * 2, v.cvt::<f32>());
+        b.store(t * 2, v.cvt::<f32>());
         k.barrier();
-        let w = b.load(k, (t ^ 3) * 2).cvt::<i32>();
+        let w = b.load((t ^ 3) * 2).cvt::<i32>();
         k.barrier();
         let last = exchange(k, c, w + n, 5);
-        y.store(k, k.block_idx().x * THREADS + t, last);
+        y.store(k.block_idx().x * THREADS + t, last);
     });
     assert_eq!(bytes, (256 + 512 + 256, 512));
 }
@@ -100,13 +100,13 @@ fn arms_of_a_uniform_branch_share_memory() {
     let bytes = check(|k, x, y, n| {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared::<i32>(THREADS));
         let t = k.thread_idx().x;
-        let v = x.load(k, t);
+        let v = x.load(t);
         let out = k.if_else(
             k.block_idx().x.lt(n),
             |k| k.yield_(exchange(k, a, v, 1)),
             |k| k.yield_(exchange(k, b, v + 7, 2)),
         );
-        y.store(k, k.block_idx().x * THREADS + t, out);
+        y.store(k.block_idx().x * THREADS + t, out);
     });
     assert_eq!(bytes, (512, 256));
 }
@@ -117,12 +117,12 @@ fn arms_of_a_divergent_branch_stay_apart() {
     let bytes = check(|k, x, y, _| {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared::<i32>(THREADS));
         let t = k.thread_idx().x;
-        let v = x.load(k, t);
-        let of = |k: &Body<'_, '_>, tile: Val<'_, Shared<i32>>| tile.store(k, t, v);
+        let v = x.load(t);
+        let of = |_: &Body<'_, '_>, tile: Val<'_, Shared<i32>>| tile.store(t, v);
         k.if_else(t.lt(5), |k| of(k, a), |k| of(k, b));
         k.barrier();
-        let out = k.if_else(t.lt(5), |k| k.yield_(a.load(k, t)), |k| k.yield_(b.load(k, t)));
-        y.store(k, k.block_idx().x * THREADS + t, out);
+        let out = k.if_else(t.lt(5), |k| k.yield_(a.load(t)), |k| k.yield_(b.load(t)));
+        y.store(k.block_idx().x * THREADS + t, out);
     });
     assert_eq!(bytes, (512, 512));
 }
@@ -132,10 +132,10 @@ fn phases_without_a_barrier_between_them_stay_apart() {
     let bytes = check(|k, x, y, _| {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared::<i32>(THREADS));
         let t = k.thread_idx().x;
-        let v = exchange(k, a, x.load(k, t), 1);
+        let v = exchange(k, a, x.load(t), 1);
         // A slow thread may still load from `a`.
         let w = exchange(k, b, v, 2);
-        y.store(k, k.block_idx().x * THREADS + t, w);
+        y.store(k.block_idx().x * THREADS + t, w);
     });
     assert_eq!(bytes, (512, 512));
 }
@@ -146,27 +146,27 @@ fn values_that_live_across_a_phase_stay() {
     let bytes = check(|k, x, y, _| {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared::<i32>(THREADS));
         let t = k.thread_idx().x;
-        let v = exchange(k, a, x.load(k, t), 1);
+        let v = exchange(k, a, x.load(t), 1);
         k.barrier();
         let w = exchange(k, b, v, 2);
         k.barrier();
-        y.store(k, k.block_idx().x * THREADS + t, w + a.load(k, t ^ 9));
+        y.store(k.block_idx().x * THREADS + t, w + a.load(t ^ 9));
     });
     assert_eq!(bytes, (512, 512));
     let bytes = check(|k, x, y, n| {
         let (a, b) = (k.shared::<i32>(THREADS), k.shared::<i32>(THREADS));
         let t = k.thread_idx().x;
-        a.store(k, t, 0);
+        a.store(t, 0);
         k.barrier();
         let sum = k.for_(range(0, n), 0, |k, i, sum| {
-            let old = a.load(k, t);
-            a.store(k, t, old + i);
+            let old = a.load(t);
+            a.store(t, old + i);
             k.barrier();
-            let w = exchange(k, b, x.load(k, t + i), 2);
+            let w = exchange(k, b, x.load(t + i), 2);
             k.barrier();
             sum + w + old
         });
-        y.store(k, k.block_idx().x * THREADS + t, sum);
+        y.store(k.block_idx().x * THREADS + t, sum);
     });
     assert_eq!(bytes, (512, 512));
 }
@@ -179,10 +179,10 @@ fn asynchronous_operations_keep_their_memory() {
         k.cp_async(a.offset(t), x.offset(t), CpAsyncCache::Ca, 4);
         k.cp_async_wait_all();
         k.barrier();
-        let v = a.load(k, t ^ 1);
+        let v = a.load(t ^ 1);
         k.barrier();
         let w = exchange(k, b, v, 2);
-        y.store(k, k.block_idx().x * THREADS + t, w);
+        y.store(k.block_idx().x * THREADS + t, w);
     });
     assert_eq!(bytes, (512, 512));
 }
@@ -195,7 +195,7 @@ fn random_phases_compute_the_same() {
             let mut rng = Rng::new(seed);
             let tiles: Vec<_> = (0..4).map(|i| k.shared::<i32>(THREADS * (1 + i % 2))).collect();
             let t = k.thread_idx().x;
-            let mut v = x.load(k, t);
+            let mut v = x.load(t);
             for _ in 0..2 + rng.below(5) {
                 let (first, second) = (tiles[rng.below(4)], tiles[rng.below(4)]);
                 let apart = 1 << rng.below(5);
@@ -212,7 +212,7 @@ fn random_phases_compute_the_same() {
                 // A tile that is used again needs a barrier in any case.
                 k.barrier();
             }
-            y.store(k, k.block_idx().x * THREADS + t, v);
+            y.store(k.block_idx().x * THREADS + t, v);
         });
         assert!(bytes.1 <= bytes.0, "seed {seed}");
     }
@@ -225,12 +225,12 @@ fn a_kernel_may_fit_by_merging() {
         let many = 30_000;
         let (a, b) = (k.shared::<i32>(many), k.shared::<i32>(many));
         let t = k.thread_idx().x;
-        a.store(k, t, t);
+        a.store(t, t);
         k.barrier();
-        let v = a.load(k, t ^ 1);
+        let v = a.load(t ^ 1);
         k.barrier();
-        b.store(k, t, v);
-        y.store(k, t, b.load(k, t));
+        b.store(t, v);
+        y.store(t, b.load(t));
     };
     let plain = build(false, |k, _, y, _| body(k, y)).unwrap_err().to_string();
     assert!(plain.contains("240000 bytes"), "{plain}");

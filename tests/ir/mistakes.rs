@@ -97,7 +97,7 @@ fn m03_barrier_that_some_threads_do_not_reach() {
         |k, (x, y, n)| {
             let i = k.thread_idx().x;
             k.if_(i.lt(n), |k| {
-                y.store(k, i, x.load(k, i));
+                y.store(i, x.load(i));
                 k.barrier();
             });
         },
@@ -114,7 +114,7 @@ fn m04_index_without_a_guard() {
         4,
         |k, (x, y, _)| {
             let i = k.thread_idx().x;
-            y.store(k, i, x.load(k, i) + 1);
+            y.store(i, x.load(i) + 1);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 4 (bytes 16 to 20) of parameter `p0`, which has 4 elements (16 bytes), in thread (4, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -125,7 +125,7 @@ fn m04_index_without_a_guard() {
 #[test]
 fn m05_shared_memory_as_a_parameter() {
     check_build::<(Shared<f32>, GlobalMut<f32>)>(
-        |k, (s, y)| y.store(k, 0, s.load(k, 0)),
+        |_, (s, y)| y.store(0, s.load(0)),
         expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: parameter `p0` points to shared memory, which exists only while a block runs: make it in the kernel (`k.shared`), and pass an index"#]],
@@ -137,7 +137,7 @@ fn m06_alignment_below_that_of_the_elements() {
     check_build::<(GlobalMut<f64>,)>(
         |k, (y,)| {
             let s = k.shared_aligned::<f64>(32, 4);
-            s.store(k, 0, y.load(k, 0));
+            s.store(0, y.load(0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -149,7 +149,7 @@ fn m06_alignment_below_that_of_the_elements() {
 fn m07_counting_down() {
     check_build::<Signature>(
         |k, (_, y, n)| {
-            k.for_(range(n, 0).step(-1), (), |k, i, ()| y.store(k, i, 0));
+            k.for_(range(n, 0).step(-1), (), |_, i, ()| y.store(i, 0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -163,7 +163,7 @@ fn m08_step_of_zero_at_run_time() {
         1,
         0,
         |k, (_, y, n)| {
-            k.for_(range(0, 4).step(n), (), |k, i, ()| y.store(k, i, 0));
+            k.for_(range(0, 4).step(n), (), |_, i, ()| y.store(i, 0));
         },
         expect![
             "`for` at FILE:LINE has the step 0, which is not positive, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step"
@@ -177,7 +177,7 @@ fn m09_value_kept_from_an_inner_body() {
         |k, (_, y, n)| {
             let mut kept = n;
             k.if_(n.lt(3), |_| kept = n * 2);
-            y.store(k, 0, kept);
+            y.store(0, kept);
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -187,8 +187,8 @@ fn m09_value_kept_from_an_inner_body() {
 
 #[test]
 fn m10_wrong_arguments_of_a_launch() {
-    let kernel = Kernel::<Signature>::build("wrong", Target::SM_80, |k, (x, y, n)| {
-        y.store(k, n, x.load(k, n));
+    let kernel = Kernel::<Signature>::build("wrong", Target::SM_80, |_, (x, y, n)| {
+        y.store(n, x.load(n));
     })
     .expect("the kernel is right");
     let (x, y) = (GlobalBuffer::from_slice(&[1i32]), GlobalBuffer::from_slice(&[0i32]));
@@ -230,7 +230,7 @@ fn m12_too_much_shared_memory() {
     check_build::<(GlobalMut<f32>,)>(
         |k, (y,)| {
             let s = k.shared::<f32>(100_000);
-            s.store(k, 0, y.load(k, 0));
+            s.store(0, y.load(0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -243,8 +243,8 @@ fn m13_register_read_before_it_is_set() {
     check_build::<Signature>(
         |k, (_, y, n)| {
             let best = k.registers::<i32>(1);
-            k.if_(n.gt(0), |k| best.set(k, 0, n));
-            y.store(k, 0, best.get(k, 0));
+            k.if_(n.gt(0), |_| best.set(0, n));
+            y.store(0, best.get(0));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -259,9 +259,9 @@ fn m14_shared_memory_read_before_it_is_written() {
         3,
         |k, (x, y, n)| {
             let (s, i) = (k.shared::<i32>(4), k.thread_idx().x);
-            k.if_(i.lt(n), |k| s.store(k, i, x.load(k, i)));
+            k.if_(i.lt(n), |_| s.store(i, x.load(i)));
             k.barrier();
-            y.store(k, i, s.load(k, i));
+            y.store(i, s.load(i));
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 3 (bytes 12 to 16) of shared memory `shared0`, made at FILE:LINE, of which byte 12 was never written, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
@@ -277,9 +277,9 @@ fn m15_barrier_that_is_missing() {
         0,
         |k, (_, y, _)| {
             let (s, i) = (k.shared::<i32>(64), k.thread_idx().x);
-            s.store(k, i, i);
-            let other = s.load(k, -i + 63);
-            k.if_(i.lt(4), |k| y.store(k, i, other));
+            s.store(i, i);
+            let other = s.load(-i + 63);
+            k.if_(i.lt(4), |_| y.store(i, other));
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
@@ -290,7 +290,7 @@ fn m15_barrier_that_is_missing() {
 #[test]
 fn m16_division_by_zero() {
     check_build::<Signature>(
-        |k, (_, y, n)| y.store(k, 0, n / 0),
+        |_, (_, y, n)| y.store(0, n / 0),
         expect![[r#"
         kernel `wrong` has 1 error:
           FILE:LINE: `div` divides by the constant 0 whenever the kernel runs: guard it, or leave it out"#]],
@@ -298,7 +298,7 @@ fn m16_division_by_zero() {
     check_run(
         1,
         0,
-        |k, (_, y, n)| y.store(k, 0, 7 % n),
+        |_, (_, y, n)| y.store(0, 7 % n),
         expect![
             "`rem` at FILE:LINE divides 7 by zero in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first"
         ],
@@ -324,7 +324,7 @@ fn m18_loop_that_does_not_end() {
         0,
         |k, (_, y, _)| {
             k.loop_(0, |k, lp, i| {
-                y.store(k, 0, i);
+                y.store(0, i);
                 k.if_(i.lt(0), |k| lp.break_(k, i));
                 lp.continue_(k, i)
             });
@@ -353,7 +353,7 @@ fn m19_yield_in_a_loop() {
 fn m20_unrolling_what_is_not_known() {
     check_build::<Signature>(
         |k, (_, y, n)| {
-            k.for_(range(0, n).unroll_full(), (), |k, i, ()| y.store(k, i, i));
+            k.for_(range(0, n).unroll_full(), (), |_, i, ()| y.store(i, i));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -366,7 +366,7 @@ fn m21_store_in_a_loop_that_fetches_ahead() {
     check_build::<Signature>(
         |k, (x, y, n)| {
             let indices = range(0, n).prefetch_stages(2);
-            k.for_(indices, (), |k, i, ()| y.store(k, i, x.load(k, i)));
+            k.for_(indices, (), |_, i, ()| y.store(i, x.load(i)));
         },
         expect![[r#"
             kernel `wrong` has 1 error:
@@ -380,7 +380,7 @@ fn m22_constant_index_outside_of_shared_memory() {
         |k, (x, _, _)| {
             let s = k.shared::<i32>(4);
             for i in 0..=4 {
-                s.store(k, i, x.load(k, i));
+                s.store(i, x.load(i));
             }
         },
         expect![[r#"
@@ -395,7 +395,7 @@ fn m23_operation_after_the_end_of_a_body() {
         |k, (_, y, n)| {
             k.if_(n.lt(0), |k| {
                 let end = k.return_();
-                y.store(k, 0, 1);
+                y.store(0, 1);
                 end
             });
         },

@@ -40,14 +40,14 @@ fn of_struct(target: Target) -> Kernel<OfStruct> {
     Kernel::<OfStruct>::build("of_struct", target, |k, (p, out, (n, [b, c]))| {
         let (rows, columns) = p.a.extent;
         let i = k.thread_idx().x;
-        k.if_(i.lt(rows * columns), |k| {
+        k.if_(i.lt(rows * columns), |_| {
             let (r, c) = (i / columns, i % columns);
             let at = p.a.transposed.select(c * rows + r, i);
-            let v = p.a.data.load(k, at) * p.scale[0] + p.scale[1] + p.offset.cvt::<f32>();
-            out.store(k, i, v);
+            let v = p.a.data.load(at) * p.scale[0] + p.scale[1] + p.offset.cvt::<f32>();
+            out.store(i, v);
         });
         let last = (b & !c).select(n, n + 1);
-        out.store(k, rows * columns, last.cvt::<f32>());
+        out.store(rows * columns, last.cvt::<f32>());
     })
     .unwrap()
 }
@@ -119,12 +119,12 @@ impl<'b> Reader<'b> {
     /// flow.
     fn sum(self, k: &mut Body<'b, '_>, first: Val<'b, i32>, n: Val<'b, i32>) -> Val<'b, f32> {
         k.for_(range(0, n), self.plus, |k, i, sum| {
-            k.if_with(self.forms.nested.1.0, sum, |k| sum + self.get(k, first + i))
+            k.if_with(self.forms.nested.1.0, sum, |_| sum + self.get(first + i))
         })
     }
 
-    fn get(&self, k: &Body<'b, '_>, i: Val<'b, i32>) -> Val<'b, f32> {
-        self.p.a.data.load(k, i) * self.p.scale[0]
+    fn get(&self, i: Val<'b, i32>) -> Val<'b, f32> {
+        self.p.a.data.load(i) * self.p.scale[0]
     }
 }
 
@@ -156,7 +156,7 @@ fn params_are_fields_of_helper_structs() {
                         k.if_(i.lt(n), |k| {
                             let sum = reader.sum(k, i + first, n) * factor;
                             let at = k.crd2idx::<i32>(i, &strided.layout);
-                            y.store(k, i, sum + strided.data.load(k, at));
+                            y.store(i, sum + strided.data.load(at));
                         });
                     });
                 },
@@ -191,7 +191,7 @@ fn offsets(template: &Layout) -> impl Fn(Target) -> Kernel<Offsets> {
         Kernel::<Offsets>::build_with(options, "offsets", target, |k, (layout, out)| {
             let (i, j) = (k.thread_idx().x, k.block_idx().x);
             let offset = k.crd2idx::<i32>((i, j), &layout);
-            out.store(k, j * k.block_dim().x + i, offset);
+            out.store(j * k.block_dim().x + i, offset);
         })
         .unwrap()
     }
@@ -260,12 +260,12 @@ fn params_share_symbols() {
         let name = "shared_symbols";
         Kernel::<Shared>::build_with(options, name, target, |k, (tuple, a, out, b)| {
             let size = k.int::<i64>(&b.size().unwrap());
-            out.store(k, 0, size);
+            out.store(0, size);
             let extent = a.shape().child(1).unwrap().as_leaf().unwrap().clone();
             let extent = k.int::<u32>(&extent).cvt::<i64>();
-            out.store(k, 1, extent);
+            out.store(1, extent);
             let first = k.int::<u64>(tuple.leaves().first().unwrap()).cvt::<i64>();
-            out.store(k, 2, first);
+            out.store(2, first);
         })
         .unwrap()
     };
@@ -332,9 +332,9 @@ fn params_have_the_lengths_that_the_kernel_requires() {
     for device in devices() {
         for (length, expected, text) in lengths {
             let f = checked(&device, |target| {
-                Kernel::<Lengths>::build("required", target, |k, (x, n, m)| {
-                    x.require_len(k, length(n, m));
-                    x.store(k, 0, 7);
+                Kernel::<Lengths>::build("required", target, |_, (x, n, m)| {
+                    x.require_len(length(n, m));
+                    x.store(0, 7);
                 })
                 .unwrap()
             });
@@ -370,9 +370,9 @@ fn params_have_lengths_from_symbols() {
     let build = |target| {
         let options = options.clone();
         Kernel::<Lengths>::build_with(options, "cosize", target, |k, (_, x, divisor)| {
-            x.require_len(k, k.int::<i32>(&cosize));
-            x.require_len(k, divisor.constant(8) / divisor);
-            x.store(k, 0, 7);
+            x.require_len(k.int::<i32>(&cosize));
+            x.require_len(divisor.constant(8) / divisor);
+            x.store(0, 7);
         })
         .unwrap()
     };
@@ -453,7 +453,7 @@ fn params_are_checked_at_the_launch() {
     let product = m.mul(&n).unwrap();
     let kernel = Kernel::<Sized>::build_with(options, "size", Target::SM_80, |k, (_, out)| {
         let size = k.int::<i32>(&product);
-        out.store(k, 0, size);
+        out.store(0, size);
     })
     .unwrap();
     let f = device.load(&kernel).unwrap();
@@ -525,15 +525,15 @@ fn int_is_computed_once() {
     type One = (IntTuple, GlobalMut<i32>);
     let kernel = Kernel::<One>::build_with(options, "once", Target::SM_80, |k, (_, out)| {
         let a = k.int::<i32>(&parts);
-        out.store(k, 0, a);
+        out.store(0, a);
         k.if_(a.gt(3), |k| {
             let (b, c) = (k.int::<i32>(&parts), k.int::<i64>(&parts));
-            out.store(k, 1, b + c.cvt::<i32>());
+            out.store(1, b + c.cvt::<i32>());
         });
         k.if_(a.gt(4), |k| {
             // The body that computed it in 64 bits has ended.
             let c = k.int::<i64>(&parts);
-            out.store(k, 1, c.cvt::<i32>());
+            out.store(1, c.cvt::<i32>());
         });
     })
     .unwrap();
@@ -583,8 +583,8 @@ proptest! {
                 let options = KernelOptions::default().template(&template);
                 let built = Kernel::<Both>::build_with(options, "eval", device.target(), |k, (_, out)| {
                     let (narrow, wide) = (k.int::<i32>(expression), k.int::<i64>(expression));
-                    out.store(k, 0, narrow.cvt::<i64>());
-                    out.store(k, 1, wide);
+                    out.store(0, narrow.cvt::<i64>());
+                    out.store(1, wide);
                 });
                 let kernel = match built {
                     Ok(kernel) => kernel,
@@ -648,8 +648,8 @@ fn params_have_a_limit() {
 fn params_fill_the_limit() {
     type Large = ([i64; 2000], [i64; 2000], GlobalMut<i64>);
     for device in devices() {
-        let kernel = Kernel::<Large>::build("sum", device.target(), |k, (a, b, out)| {
-            out.store(k, 0, a[0] + a[1999] + b[0] + b[1999]);
+        let kernel = Kernel::<Large>::build("sum", device.target(), |_, (a, b, out)| {
+            out.store(0, a[0] + a[1999] + b[0] + b[1999]);
         })
         .unwrap();
         let mut out = device.zeros(1).unwrap();

@@ -37,13 +37,13 @@ fn kernel(target: Target, stages: u32, known: Option<i32>) -> Kernel<Params> {
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
             k.barrier();
-            let eight = halves.load_vector::<8>(k, other * 8);
+            let eight = halves.load_vector::<8>(other * 8);
             let [low, high] = [0, 7].map(|lane| eight.lane(lane).cvt::<u32>());
-            let sum = sum * 5 + words.load(k, other) + low + high * 3;
+            let sum = sum * 5 + words.load(other) + low + high * 3;
             k.barrier();
             sum
         });
-        y.store(k, t, sum);
+        y.store(t, sum);
     })
     .unwrap_or_else(|errors| panic!("{errors}"))
 }
@@ -180,7 +180,7 @@ fn other_forms_are_refused() {
                 k.barrier();
                 k.barrier();
             });
-            y.store(k, t, 0);
+            y.store(t, 0);
         })
         .unwrap_err();
         let error = errors.iter().next().expect("there is one");
@@ -228,15 +228,15 @@ fn ring(form: RingForm, stages: u32) -> Result<Kernel<RingParams>, tilewright::i
                 k.cp_async_commit_group();
                 k.cp_async_wait_group(0);
             } else {
-                buffer.store(k, slot + t, x.load(k, from));
+                buffer.store(slot + t, x.load(from));
             }
             k.barrier();
             let back = if form.stale { THREADS.cast_signed() } else { 0 };
-            let sum = sum * 5 + buffer.load(k, slot + (t ^ 37) + back);
+            let sum = sum * 5 + buffer.load(slot + (t ^ 37) + back);
             k.barrier();
             sum
         });
-        y.store(k, t, sum);
+        y.store(t, sum);
     })
 }
 

@@ -102,7 +102,7 @@ impl Form {
             let full = k.shared::<u64>(1).mbarrier(0);
             let t = k.thread_idx().x;
             k.if_(t.eq(0), |k| {
-                full.init(k, self.tiles.len() as u32);
+                full.init(self.tiles.len() as u32);
                 k.fence_mbarrier_init();
             });
             k.barrier();
@@ -114,7 +114,7 @@ impl Form {
                 k.for_(all, k.constant(1u32), |k, i, sum| {
                     for ((tile, to), leader) in self.tiles.iter().zip(&tiles).zip(&self.leaders) {
                         k.if_(t.eq(*leader), |k| {
-                            full.arrive_expect_tx(k, 4 * tile.elements());
+                            full.arrive_expect_tx(4 * tile.elements());
                             match *tile {
                                 Tile::Bytes { elements, pieces } => {
                                     let part = elements / pieces;
@@ -127,33 +127,27 @@ impl Form {
                                 }
                                 Tile::Box { .. } => {
                                     let at = [i * 4, i - 2];
-                                    map.cp_async_bulk_tensor_load(
-                                        k,
-                                        *to,
-                                        at,
-                                        full,
-                                        L2Policy::Default,
-                                    );
+                                    map.cp_async_bulk_tensor_load(*to, at, full, L2Policy::Default);
                                 }
                             }
                         });
                     }
                     let parity = if self.mask { i & 1 } else { i % 2 };
-                    full.wait_parity(k, parity.cvt::<u32>());
+                    full.wait_parity(parity.cvt::<u32>());
                     let mut sum = sum * 5;
                     if self.loads {
-                        sum += x.load(k, (i * 3 + t) & (LEN - 1).cast_signed());
+                        sum += x.load((i * 3 + t) & (LEN - 1).cast_signed());
                     }
                     for (tile, from) in self.tiles.iter().zip(&tiles) {
                         let at = (t * 7 + i) % tile.elements().cast_signed();
-                        sum = sum * 3 + from.load(k, at);
+                        sum = sum * 3 + from.load(at);
                     }
                     k.fence_proxy_async(ProxySpace::SharedCta);
                     k.barrier();
                     sum
                 })
             });
-            y.store(k, t, sum);
+            y.store(t, sum);
         })
     }
 
@@ -381,18 +375,18 @@ fn other_forms_of_bulk_copies_are_refused() {
             let full = k.shared::<u64>(1).mbarrier(0);
             let t = k.thread_idx().x;
             if fault == Fault::EnteredAgain {
-                k.if_(t.eq(0), |k| full.init(k, 1));
+                k.if_(t.eq(0), |_| full.init(1));
             }
             k.for_(range(0, n), (), |k, _, ()| {
                 if fault != Fault::EnteredAgain {
-                    k.if_(t.eq(0), |k| full.init(k, 1));
+                    k.if_(t.eq(0), |_| full.init(1));
                 }
                 k.barrier();
                 k.for_(range(0, n).prefetch_stages(2), (), |k, i, ()| {
                     let bytes = if fault == Fault::SizeOfIndex { i * 16 } else { k.constant(256) };
                     let cond = if fault == Fault::Varying { i.eq(0) } else { t.eq(0) };
                     k.if_(cond, |k| {
-                        full.arrive_expect_tx(k, 256);
+                        full.arrive_expect_tx(256);
                         let from = x.offset(i * 64);
                         k.cp_async_bulk_load(
                             tile,
@@ -403,24 +397,24 @@ fn other_forms_of_bulk_copies_are_refused() {
                         );
                     });
                     if fault == Fault::UseBeforeWait {
-                        y.store(k, t, tile.load(k, t));
+                        y.store(t, tile.load(t));
                     }
                     let parity = if fault == Fault::Parity { i } else { i & 1 };
-                    full.wait_parity(k, parity.cvt::<u32>());
+                    full.wait_parity(parity.cvt::<u32>());
                     if fault == Fault::OtherArrival {
-                        full.arrive(k);
+                        full.arrive();
                     }
-                    let _ = tile.load(k, t);
+                    let _ = tile.load(t);
                     if fault != Fault::NoBarrier {
                         k.barrier();
                     }
                     if fault == Fault::UseBelow {
-                        let _ = tile.load(k, t);
+                        let _ = tile.load(t);
                     }
                 });
             });
             if fault == Fault::UsedOutside {
-                y.store(k, t, tile.load(k, t));
+                y.store(t, tile.load(t));
             }
         });
         let errors = built.unwrap_err();

@@ -22,12 +22,12 @@ fn kernels_of_the_builder() {
         "flow",
         Target::SM_80,
         |k, (x, y, n)| {
-            let (sum, last) = k.for_(range(0, n).step(4), (0.0, 0.0), |k, i, (acc, _)| {
-                let v = x.load(k, i);
+            let (sum, last) = k.for_(range(0, n).step(4), (0.0, 0.0), |_, i, (acc, _)| {
+                let v = x.load(i);
                 (acc + v, v)
             });
-            let x0 = x.load(k, 0);
-            let (a, eps) = (x.load(k, 1), x.load(k, 2));
+            let x0 = x.load(0);
+            let (a, eps) = (x.load(1), x.load(2));
             let (root, steps) = k.loop_((x0, 0), |k, lp, (x, n)| {
                 let next = (x + a / x) * 0.5;
                 k.if_((next - x).abs().lt(eps), |k| lp.break_(k, (next, n)));
@@ -36,14 +36,14 @@ fn kernels_of_the_builder() {
             let y0 = k.if_else(n.lt(5), |k| k.yield_(sum + 1.0), |k| k.yield_(last));
             let z = k.if_with(n.gt(3), y0, |_| 2.0 * root);
             let s: Val<'_, Shared<f32>> = k.shared(32);
-            s.store(k, k.thread_idx().x, z + steps.cvt::<f32>());
+            s.store(k.thread_idx().x, z + steps.cvt::<f32>());
             k.barrier();
             let t = k.var(f32::NAN);
-            k.for_(range(0u32, 8).step(2), (), |k, i, ()| {
-                let old = t.get(k);
-                t.set(k, old + s.load(k, i));
+            k.for_(range(0u32, 8).step(2), (), |_, i, ()| {
+                let old = t.get();
+                t.set(old + s.load(i));
             });
-            y.store(k, 0, t.get(k));
+            y.store(0, t.get());
         },
     );
     check_round_trip(kernel.unwrap().ir());

@@ -24,15 +24,15 @@ fn break_0() {
         |k, i| {
             let count = k.var(0);
             k.loop_((), |k, lp, ()| {
-                count.set(k, count.get(k) + 1);
+                count.set(count.get() + 1);
                 lp.break_(k, ())
             });
             k.loop_((), |k, lp, ()| {
-                count.set(k, count.get(k) + 10);
-                k.if_(count.get(k).gt(i), |k| lp.break_(k, ()));
+                count.set(count.get() + 10);
+                k.if_(count.get().gt(i), |k| lp.break_(k, ()));
                 lp.continue_(k, ())
             });
-            count.get(k)
+            count.get()
         },
         |i| 1 + 10 * (i / 10).max(1) + if i >= 10 && i % 10 >= 1 { 10 } else { 0 },
     );
@@ -54,15 +54,15 @@ fn continue_0() {
         |k, i| {
             let count = k.var(0);
             k.for_loop(range(0, 10), (), |k, lp, _, ()| {
-                count.set(k, count.get(k) + 1);
+                count.set(count.get() + 1);
                 lp.continue_(k, ())
             });
             k.for_loop(range(0, 10), (), |k, lp, j, ()| {
                 k.if_((i + j).gt(12), |k| lp.continue_(k, ()));
-                count.set(k, count.get(k) + 100);
+                count.set(count.get() + 100);
                 lp.continue_(k, ())
             });
-            count.get(k)
+            count.get()
         },
         |i| 10 + 100 * (0..10).filter(|j| i + j <= 12).count() as i32,
     );
@@ -83,9 +83,9 @@ fn for_0() {
     check(
         |k, i| {
             let seen = k.var(0);
-            k.for_(range(0, 10), (), |k, j, ()| seen.set(k, seen.get(k) * 3 + j));
+            k.for_(range(0, 10), (), |_, j, ()| seen.set(seen.get() * 3 + j));
             let last = k.for_(range(0, 10), 0.0, |_, j, v| v * 0.5 + (i + j).cvt::<f32>());
-            last + seen.get(k).cvt::<f32>()
+            last + seen.get().cvt::<f32>()
         },
         |i| {
             let seen = (0..10).fold(0i32, |seen, j| seen * 3 + j);
@@ -101,10 +101,10 @@ fn if_0() {
         |k, i| {
             let condition = (i % 3).eq(0);
             let v = k.var(1);
-            k.if_(condition, |k| v.set(k, 2));
-            k.if_else(condition, |k| v.set(k, v.get(k) * 5), |k| v.set(k, v.get(k) * 7));
+            k.if_(condition, |_| v.set(2));
+            k.if_else(condition, |_| v.set(v.get() * 5), |_| v.set(v.get() * 7));
             let (x, y) = k.if_else(condition, |k| k.yield_((1.0, 2)), |k| k.yield_((0.5, 42)));
-            x * 1000.0 + (y * 10 + v.get(k)).cvt::<f32>()
+            x * 1000.0 + (y * 10 + v.get()).cvt::<f32>()
         },
         |i| if i % 3 == 0 { 1030.0 } else { 927.0 },
     );
@@ -117,13 +117,13 @@ fn loop_0() {
         |k, i| {
             let n = k.var(i);
             k.loop_((), |k, lp, ()| {
-                k.if_(n.get(k).gt(9), |k| {
-                    n.set(k, n.get(k) - 10);
+                k.if_(n.get().gt(9), |k| {
+                    n.set(n.get() - 10);
                     lp.continue_(k, ())
                 });
                 lp.break_(k, ())
             });
-            n.get(k)
+            n.get()
         },
         |i| i % 10,
     );
@@ -136,11 +136,11 @@ fn loop_1() {
         |k, i| {
             let n = k.var(i);
             k.loop_((), |k, lp, ()| {
-                n.set(k, n.get(k) - 10);
-                k.if_(n.get(k).ge(0), |k| lp.continue_(k, ()));
+                n.set(n.get() - 10);
+                k.if_(n.get().ge(0), |k| lp.continue_(k, ()));
                 lp.break_(k, ())
             });
-            n.get(k)
+            n.get()
         },
         |i| i % 10 - 10,
     );
@@ -180,13 +180,13 @@ fn yield_0() {
     check(
         |k, i| {
             let v = k.var(0.0);
-            k.if_(i.lt(20), |k| v.set(k, 100.0));
+            k.if_(i.lt(20), |_| v.set(100.0));
             let (x, y) = k.if_else(
                 (i & 1).eq(0),
                 |k| k.yield_((1.0, i.cvt::<f32>())),
                 |k| k.yield_((i.cvt::<f32>(), 2.0)),
             );
-            x * 8.0 + y + v.get(k)
+            x * 8.0 + y + v.get()
         },
         |i| {
             let (x, y) = if i % 2 == 0 { (1.0, i as f32) } else { (i as f32, 2.0) };

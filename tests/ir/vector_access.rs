@@ -24,11 +24,11 @@ fn check<T: VectorElement<N>, const N: usize>() {
         Kernel::<Copy<T>>::build("copy", target, |k, (x, y)| {
             let (t, n) = (k.thread_idx().x, N as i32);
             let tile = k.shared_aligned::<T>(VECTORS * N as u32, T::VECTOR.size_bytes());
-            let v: Val<'_, Vector<T, N>> = x.load_vector(k, t * n);
-            tile.store_vector(k, (k.value::<i32>(VECTORS - 1) - t) * n, v);
+            let v: Val<'_, Vector<T, N>> = x.load_vector(t * n);
+            tile.store_vector((k.value::<i32>(VECTORS - 1) - t) * n, v);
             k.barrier();
-            let turned: Val<'_, Vector<T, N>> = tile.load_vector(k, t * n);
-            y.offset(t * n).assume_aligned(T::VECTOR.size_bytes()).store_vector(k, 0, turned);
+            let turned: Val<'_, Vector<T, N>> = tile.load_vector(t * n);
+            y.offset(t * n).assume_aligned(T::VECTOR.size_bytes()).store_vector(0, turned);
         })
         .unwrap_or_else(|errors| panic!("{errors}"))
     };
@@ -81,10 +81,10 @@ fn vectors_of_every_type_move_through_global_and_shared_memory() {
 #[test]
 fn text_of_vector_accesses() {
     let kernel =
-        Kernel::<(Global<f16>, GlobalMut<f16>)>::build("one", Target::SM_80, |k, (x, y)| {
+        Kernel::<(Global<f16>, GlobalMut<f16>)>::build("one", Target::SM_80, |_, (x, y)| {
             let access = LoadAccess::default().non_coherent().l1_evict(L1Evict::NoAllocate);
-            let v: Val<'_, Vector<f16, 8>> = x.load_vector_with(k, 8, access);
-            y.store_vector(k, 0, v);
+            let v: Val<'_, Vector<f16, 8>> = x.load_vector_with(8, access);
+            y.store_vector(0, v);
         });
     let ptx = kernel.unwrap().ptx();
     assert!(ptx.text().contains("ld.global.nc.L1::no_allocate.v4.b32 {%r"), "{ptx}");
@@ -98,9 +98,9 @@ fn build(
 ) -> Result<Kernel<(GlobalMut<f32>,)>, BuildErrors> {
     Kernel::<(GlobalMut<f32>,)>::build("vectors", Target::SM_80, |k, (x,)| {
         let t = k.thread_idx().x;
-        let v: Val<'_, Vector<f32, 4>> = x.load_vector(k, t * 8 + index);
+        let v: Val<'_, Vector<f32, 4>> = x.load_vector(t * 8 + index);
         let tile = k.shared_aligned::<f32>(64, tile_align);
-        tile.offset(moved).store_vector(k, t * 4, v);
+        tile.offset(moved).store_vector(t * 4, v);
     })
 }
 
@@ -129,9 +129,9 @@ fn known_misalignment_is_refused() {
 fn unknown_misalignment_is_a_fault() {
     let device = tilewright::runtime::Device::sim().unwrap();
     let run = |index: i32| {
-        let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("k", Target::SM_80, |k, (x, i)| {
-            let v: Val<'_, Vector<f32, 2>> = x.load_vector(k, i);
-            x.store_vector(k, 0, v);
+        let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("k", Target::SM_80, |_, (x, i)| {
+            let v: Val<'_, Vector<f32, 2>> = x.load_vector(i);
+            x.store_vector(0, v);
         });
         let mut x = device.zeros::<f32>(8).unwrap();
         let function = device.load(&kernel.unwrap()).unwrap();
@@ -153,11 +153,11 @@ fn guarded_vectors_access_nothing_where_the_condition_fails() {
             Kernel::<Params>::build("guarded", target, |k, (x, z, len, y, w)| {
                 let i = k.thread_idx().x * 8;
                 let seven = k.constant(bf16::from_f32(7.0));
-                let vector = x.load_vector_if::<8>(k, i.lt(len), i, seven);
-                y.store_vector(k, i, vector);
+                let vector = x.load_vector_if::<8>(i.lt(len), i, seven);
+                y.store_vector(i, vector);
                 // Two accesses of 16 bytes, under one condition.
-                let vector = z.load_vector_if::<8>(k, i.lt(len), i, -0.5);
-                w.store_vector(k, i, vector);
+                let vector = z.load_vector_if::<8>(i.lt(len), i, -0.5);
+                w.store_vector(i, vector);
             })
             .unwrap()
         });
@@ -192,7 +192,7 @@ fn slices_of_every_length_are_stored_in_few_accesses() {
             let build = |target| {
                 Kernel::<(GlobalMut<T>,)>::build("slice", target, |k, (y,)| {
                     let values: Vec<_> = (0..len).map(|i| k.constant(value(i))).collect();
-                    y.store_slice(k, 16, &values);
+                    y.store_slice(16, &values);
                 })
                 .unwrap()
             };

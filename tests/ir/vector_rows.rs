@@ -10,16 +10,16 @@ fn check_wide<T: VectorElement<8>>(numbers: [f32; 8], narrow: impl Fn(f32) -> T)
     type Params<T> = (Global<T>, GlobalMut<f32>, GlobalMut<T>);
     let kernel = Kernel::<Params<T>>::build("wide", Target::SM_89, |k, (x, wide, back)| {
         let i = k.thread_idx().x * 8;
-        let row = x.load_vector::<8>(k, i).cvt::<f32>();
-        wide.store_vector(k, i, row);
-        let row: Val<'_, Vector<f32, 8>> = wide.load_vector(k, i);
+        let row = x.load_vector::<8>(i).cvt::<f32>();
+        wide.store_vector(i, row);
+        let row: Val<'_, Vector<f32, 8>> = wide.load_vector(i);
         let carried = k.for_(range(0, 2), row, |_, _, row| {
             let [a, rest @ ..] = row.lanes();
             let [b, c, d, e, f, g, h] = rest;
             Val::pack([b, c, d, e, f, g, h, a])
         });
         let bits = carried.bitcast::<Vector<u32, 8>>().bitcast::<Vector<f32, 8>>();
-        back.store_vector(k, i, bits.cvt::<T>());
+        back.store_vector(i, bits.cvt::<T>());
     });
     let kernel = kernel.unwrap();
     let ptx = kernel.ptx();
@@ -54,12 +54,11 @@ fn check_rows<T: VectorElement<N>, const N: usize>(number: impl Fn(usize) -> T) 
     let fill = number(99);
     let kernel =
         Kernel::<Params<T>>::build("rows", Target::SM_89, |k, (x, y, filled, start, len)| {
-            let (from, to) =
-                (Row::<_, N>::new(k, x, start, len), Row::<_, N>::new(k, y, start, len));
-            k.for_(range(0, from.vectors()), (), |k, i, ()| {
-                let vector = from.load(k, i, fill);
-                to.store(k, i, vector);
-                filled.store_vector(k, i * N as i32, vector);
+            let (from, to) = (Row::<_, N>::new(x, start, len), Row::<_, N>::new(y, start, len));
+            k.for_(range(0, from.vectors()), (), |_, i, ()| {
+                let vector = from.load(i, fill);
+                to.store(i, vector);
+                filled.store_vector(i * N as i32, vector);
             });
         });
     let kernel = kernel.unwrap();

@@ -239,10 +239,10 @@ fn active_lanes() {
             // Whoever is active at least includes the thread, and nobody of the other arm.
             k.if_else(
                 (i & 31).lt(10),
-                |k| v.set(k, k.activemask() & !0x3ffu32 | (k.lanemask_eq() & !k.activemask())),
-                |k| v.set(k, k.activemask() & 0x3ffu32 | (k.lanemask_eq() & !k.activemask())),
+                |k| v.set(k.activemask() & !0x3ffu32 | (k.lanemask_eq() & !k.activemask())),
+                |k| v.set(k.activemask() & 0x3ffu32 | (k.lanemask_eq() & !k.activemask())),
             );
-            v.get(k)
+            v.get()
         },
         |_| 0,
     );
@@ -317,7 +317,7 @@ fn facts_about_the_hardware() {
     check::<bool>(
         |k, i| {
             let s = k.shared::<i32>(100);
-            s.store(k, i, i);
+            s.store(i, i);
             k.total_smem_size().ge(400) & (k.total_smem_size() & 127).eq(0)
         },
         |_| true,
@@ -336,11 +336,11 @@ fn clocks_advance() {
         |k, i| {
             let (start, start64, timer) = (k.clock(), k.clock64(), k.globaltimer());
             let v = k.var(i);
-            k.for_(tilewright::ir::range(0, 100), (), |k, j, ()| v.set(k, v.get(k) * j + 1));
+            k.for_(tilewright::ir::range(0, 100), (), |_, j, ()| v.set(v.get() * j + 1));
             k.nanosleep(20u32);
             let end64 = k.clock64();
             let wraps = (k.clock() - start).lt(1 << 30);
-            end64.gt(start64) & wraps & k.globaltimer().ge(timer) & v.get(k).ne(0)
+            end64.gt(start64) & wraps & k.globaltimer().ge(timer) & v.get().ne(0)
         },
         |_| true,
     );
@@ -352,15 +352,15 @@ fn sleep_lets_others_run() {
     check::<i32>(
         |k, i| {
             let flag = k.shared::<i32>(1);
-            k.if_(i.eq(0), |k| flag.store(k, 0, 0));
+            k.if_(i.eq(0), |_| flag.store(0, 0));
             k.barrier();
             let warp = i >> 5;
             k.if_(warp.eq(1), |k| {
                 k.nanosleep(1000u32);
-                k.if_(i.eq(32), |k| flag.store(k, 0, 7));
+                k.if_(i.eq(32), |_| flag.store(0, 7));
             });
             k.barrier();
-            flag.load(k, 0)
+            flag.load(0)
         },
         |_| 7,
     );
@@ -417,8 +417,8 @@ fn names_and_versions_of_registers() {
 #[test]
 fn unused_predicates_are_left_out() {
     let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
-        let v = k.shfl_down(WARP, x.load(k, 0), 4);
-        x.store(k, 1, v);
+        let v = k.shfl_down(WARP, x.load(0), 4);
+        x.store(1, v);
     });
     let ptx = kernel.unwrap().ptx();
     let line = ptx.text().lines().find(|line| line.contains("shfl")).unwrap().trim();

@@ -37,13 +37,13 @@ impl Add {
         let kernel = if has_summand {
             Kernel::<AddSummand>::build("add", target, |k, (x, summand)| {
                 let i = k.thread_idx().x;
-                x.store(k, i, x.load(k, i) + summand);
+                x.store(i, x.load(i) + summand);
             })?
             .untyped()
         } else {
             Kernel::<Increment>::build("increment", target, |k, (x,)| {
                 let i = k.thread_idx().x;
-                x.store(k, i, x.load(k, i) + 1);
+                x.store(i, x.load(i) + 1);
             })?
             .untyped()
         };
@@ -152,7 +152,7 @@ impl Double {
     fn new(target: Target) -> Result<Built<Double>, BuildErrors> {
         let kernel = Kernel::<Increment>::build("double", target, |k, (x,)| {
             let i = k.thread_idx().x;
-            x.store(k, i, x.load(k, i) * 2);
+            x.store(i, x.load(i) * 2);
         })?;
         Ok(Built::new(Double(target), kernel))
     }

@@ -28,17 +28,17 @@ fn load<T: Converted>(device: &Device, tile: RowTile) -> Function<Params<T>> {
             k.if_(is_copy & tile.row(k).eq(0), |k| {
                 let (x, y) = (x.offset(from), y.offset(to));
                 let part = tile.part_at(k, x, columns);
-                k.for_(range(0, part.steps()), (), |k, step, ()| {
+                k.for_(range(0, part.steps()), (), |_, step, ()| {
                     let part = part.step(step);
-                    let copy = part.load_copy(k, x);
-                    part.store_copy(k, y, &copy);
+                    let copy = part.load_copy(x);
+                    part.store_copy(y, &copy);
                 });
             });
             k.if_(!is_copy & k.thread_idx().x.eq(0), |k| {
                 let zero = k.constant(T::default());
                 let end = from + columns;
-                k.if_(from.gt(0), |k| x.store(k, from - 1, zero));
-                k.if_(end.lt(len), |k| x.store(k, end, zero));
+                k.if_(from.gt(0), |_| x.store(from - 1, zero));
+                k.if_(end.lt(len), |_| x.store(end, zero));
             });
         },
     );

@@ -22,7 +22,7 @@ fn a_guarded_kernel_needs_a_buffer_of_n() {
     type Params = (Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Params>::build("axpy", Target::SM_80, |k, (x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, 2.0 * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, 2.0 * x.load(i) + y.load(i)));
     })
     .unwrap();
     let proof = kernel.prove();
@@ -43,10 +43,10 @@ fn a_guarded_kernel_needs_a_buffer_of_n() {
 fn required_lengths_are_facts() {
     type Params = (GlobalMut<f32>, i32, i32);
     let kernel = Kernel::<Params>::build("fill", Target::SM_80, |k, (x, rows, columns)| {
-        x.require_len(k, rows * columns);
+        x.require_len(rows * columns);
         let (row, column) = (k.block_idx().x, k.thread_idx().x);
-        k.if_(row.lt(rows) & column.lt(columns), |k| {
-            x.store(k, row.cvt::<i64>() * columns.cvt::<i64>() + column.cvt::<i64>(), 1.0);
+        k.if_(row.lt(rows) & column.lt(columns), |_| {
+            x.store(row.cvt::<i64>() * columns.cvt::<i64>() + column.cvt::<i64>(), 1.0);
         });
     })
     .unwrap();
@@ -62,7 +62,7 @@ fn guards_that_the_launch_decides_weaken_conditions() {
     let kernel = Kernel::<Params>::build("bias", Target::SM_80, |k, (bias, y, n, with)| {
         let i = k.thread_idx().x;
         k.if_(with.ne(0), |k| {
-            k.if_(i.lt(n), |k| y.store(k, i, bias.load(k, i)));
+            k.if_(i.lt(n), |_| y.store(i, bias.load(i)));
         });
     })
     .unwrap();
@@ -78,8 +78,8 @@ fn open_accesses_name_their_line_and_what_is_missing() {
     type Params = (Global<i32>, Global<f32>, GlobalMut<f32>);
     let kernel = Kernel::<Params>::build("gather", Target::SM_80, |k, (index, x, y)| {
         let i = k.thread_idx().x;
-        let from = index.load(k, i);
-        y.store(k, i, x.load(k, from));
+        let from = index.load(i);
+        y.store(i, x.load(from));
     })
     .unwrap();
     let proof = kernel.prove();

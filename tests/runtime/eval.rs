@@ -52,8 +52,8 @@ fn eval_runs_control_flow_and_shared_memory() {
     for device in devices() {
         let found: i32 = eval(&device, |k| {
             let s = k.shared::<i32>(10);
-            k.for_(range(0, 10), (), |k, i, ()| s.store(k, i, i * i));
-            k.for_(range(0, 10), 0, |k, i, sum| sum + s.load(k, i))
+            k.for_(range(0, 10), (), |_, i, ()| s.store(i, i * i));
+            k.for_(range(0, 10), 0, |_, i, sum| sum + s.load(i))
         })
         .unwrap();
         assert_eq!(found, 285);

@@ -54,7 +54,7 @@ fn arguments_of_every_type_arrive() {
         let kernel = Kernel::<(GlobalMut<T>, T, i32)>::build(
             "pass",
             device.target(),
-            |k, (to, value, at)| to.store(k, at, value),
+            |_, (to, value, at)| to.store(at, value),
         )
         .unwrap();
         let mut to = device.zeros::<T>(3).unwrap();
@@ -176,14 +176,14 @@ fn shared_memory_that_a_launch_gives() {
         let words = u32::try_from(target.max_shared_bytes() / 4).unwrap();
         let kernel = Kernel::<(GlobalMut<i32>,)>::build("large", target, |k, (x,)| {
             let (tile, i) = (k.shared::<i32>(words), k.thread_idx().x);
-            k.for_(range(0, words / 128), (), |k, step, ()| {
+            k.for_(range(0, words / 128), (), |_, step, ()| {
                 let at = step * 128 + i;
-                tile.store(k, at, at * 7 - 3);
+                tile.store(at, at * 7 - 3);
             });
             k.barrier();
-            k.for_(range(0, words / 128), (), |k, step, ()| {
+            k.for_(range(0, words / 128), (), |_, step, ()| {
                 let at = step * 128 + i;
-                x.store(k, at, tile.load(k, -(at - (words - 1))));
+                x.store(at, tile.load(-(at - (words - 1))));
             });
         })
         .unwrap();
@@ -200,8 +200,8 @@ type Slow = (Global<f32>, GlobalMut<f32>, i32);
 fn slow(target: Target) -> Kernel<Slow> {
     Kernel::<Slow>::build("slow", target, |k, (x, y, n)| {
         let i = k.thread_idx().x;
-        let sum = k.for_(range(0, n), 0.0, |k, _, sum| sum + x.load(k, i));
-        y.store(k, i, y.load(k, i) + sum);
+        let sum = k.for_(range(0, n), 0.0, |_, _, sum| sum + x.load(i));
+        y.store(i, y.load(i) + sum);
     })
     .unwrap()
 }
@@ -312,7 +312,7 @@ fn launches_with_options() {
         let build = |options| {
             Kernel::<Axpy>::build_with(options, "axpy", device.target(), |k, (a, x, y, n)| {
                 let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-                k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+                k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
             })
             .unwrap()
         };
@@ -363,7 +363,7 @@ fn tensor_maps_are_passed() {
         }
         type Params = (TensorMap<f32, 2>, TensorMapMut<f32, 2>, GlobalMut<i32>);
         let kernel = Kernel::<Params>::build("maps", Target::SM_90, |k, (_, _, out)| {
-            out.store(k, k.thread_idx().x, 7);
+            out.store(k.thread_idx().x, 7);
         })
         .unwrap();
         let f = device.load(&kernel).unwrap();
@@ -453,8 +453,8 @@ fn streams_outlive_their_recordings() {
 fn a_tuple_of_arguments_can_be_held() {
     let device = Device::sim().unwrap();
     type Maps = (TensorMapMut<f32, 2>, TensorMapMut<f32, 2>, GlobalMut<i32>);
-    let kernel = Kernel::<Maps>::build("k", Target::SM_90A, |k, (_, _, x)| {
-        x.store(k, 0, x.load(k, 0) + 1);
+    let kernel = Kernel::<Maps>::build("k", Target::SM_90A, |_, (_, _, x)| {
+        x.store(0, x.load(0) + 1);
     });
     let f = device.load(&kernel.unwrap()).unwrap();
     let (matrix, tile) = (Layout::row_major((100, 64)), layout!((8, 32):(32, 1)));
@@ -644,8 +644,8 @@ fn gpu_of_no_such_number() {
 fn gpu_drops_under_a_running_kernel() {
     let Some(device) = wanted_gpu() else { return };
     let kernel = Kernel::<Slow>::build("slow", device.target(), |k, (x, y, n)| {
-        let sum = k.for_(tilewright::ir::range(0, n), 0.0, |k, i, sum| sum + x.load(k, i & 1023));
-        y.store(k, 0, sum);
+        let sum = k.for_(tilewright::ir::range(0, n), 0.0, |_, i, sum| sum + x.load(i & 1023));
+        y.store(0, sum);
     })
     .unwrap();
     let n = 4_000_000;

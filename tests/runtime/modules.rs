@@ -30,12 +30,12 @@ where
     Kernel::<Out<T>>::build(name, target, |k, (out,)| {
         let table = k.const_array(elements);
         let i = k.thread_idx().x;
-        let value = table.load(k, i);
-        out.store(k, i, value);
+        let value = table.load(i);
+        out.store(i, value);
         // Through a pointer that was moved, and with a known index.
         let last = elements.len() as i32 - 1;
-        out.store(k, last + 1, table.offset(last).load(k, 0));
-        out.store(k, last + 2, table.load(k, 0u64));
+        out.store(last + 1, table.offset(last).load(0));
+        out.store(last + 2, table.load(0u64));
     })
     .unwrap()
 }
@@ -80,7 +80,7 @@ fn const_arrays_are_shared() {
         Kernel::<Out<f32>>::build(name, Target::SM_80, |k, (out,)| {
             let (a, b) = (k.const_array(values), k.const_array(values));
             let c = k.const_array(&[9.0f32]);
-            out.store(k, 0, a.load(k, 0) + b.load(k, 1) + c.load(k, 0));
+            out.store(0, a.load(0) + b.load(1) + c.load(0));
         })
         .unwrap()
     };
@@ -104,7 +104,7 @@ fn a_module_has_several_kernels() {
         let other =
             Kernel::<(GlobalMut<f64>, f64)>::build("other", device.target(), |k, (x, a)| {
                 k.assert(a.gt(0.0), "positive");
-                x.store(k, k.thread_idx().x, a)
+                x.store(k.thread_idx().x, a)
             })
             .unwrap();
         let mut module = Module::new(device.target());
@@ -153,7 +153,7 @@ fn const_arrays_have_a_limit() {
     let build = |name, numbers: &[u32]| {
         Kernel::<Out<u32>>::build(name, Target::SM_80, |k, (out,)| {
             let table = k.const_array(numbers);
-            out.store(k, 0, table.load(k, 0));
+            out.store(0, table.load(0));
         })
     };
     let whole = build("whole", &numbers[..16_384]).unwrap();
@@ -182,7 +182,7 @@ fn const_arrays_are_checked() {
     let line = line!() + 2;
     let kernel = Kernel::<Out<i16>>::build("outside", Target::SM_80, |k, (out,)| {
         let table = k.const_array(&[1i16, 2]);
-        out.store(k, 0, table.load(k, k.thread_idx().x));
+        out.store(0, table.load(k.thread_idx().x));
     })
     .unwrap();
     let mut out = device.zeros(1).unwrap();
@@ -200,9 +200,9 @@ fn counts(name: &str, target: Target) -> Kernel<Out<u32>> {
     Kernel::<Out<u32>>::build(name, target, |k, (out,)| {
         let (starts, calls) = (k.global_array_of(&[10u32, 20]), k.global_array::<u32>(2));
         let i = k.thread_idx().x;
-        let before = calls.atom().add(k, i, 1);
-        out.store(k, i, starts.load(k, i) + before);
-        starts.store(k, i, starts.load(k, i) + 100);
+        let before = calls.atom().add(i, 1);
+        out.store(i, starts.load(i) + before);
+        starts.store(i, starts.load(i) + 100);
     })
     .unwrap()
 }
@@ -240,8 +240,8 @@ fn global_arrays_are_not_shared() {
     for device in devices() {
         let kernel = Kernel::<Out<i32>>::build("two", device.target(), |k, (out,)| {
             let (a, b) = (k.global_array_of(&[7]), k.global_array_of(&[7]));
-            a.store(k, 0, 8);
-            out.store(k, 0, a.load(k, 0) * 10 + b.load(k, 0));
+            a.store(0, 8);
+            out.store(0, a.load(0) * 10 + b.load(0));
         })
         .unwrap();
         let mut out = device.zeros(1).unwrap();
@@ -258,7 +258,7 @@ fn global_arrays_are_checked() {
     let line = line!() + 2;
     let kernel = Kernel::<Out<i16>>::build("outside", Target::SM_80, |k, (out,)| {
         let table = k.global_array::<i16>(2);
-        out.store(k, 0, table.load(k, k.thread_idx().x));
+        out.store(0, table.load(k.thread_idx().x));
     })
     .unwrap();
     let mut out = device.zeros(1).unwrap();
@@ -292,7 +292,7 @@ fn schedules_do_not_see_one_another_in_global_arrays() {
 fn global_arrays_race() {
     let kernel = Kernel::<()>::build("race", Target::SM_80, |k, ()| {
         let one = k.global_array::<i32>(1);
-        one.store(k, 0, k.block_idx().x);
+        one.store(0, k.block_idx().x);
     })
     .unwrap();
     let device = Device::sim_with(tilewright::sim::Options::default().race(true));

@@ -45,9 +45,9 @@ fn check<R: tilewright::ir::builder::BodyResult>(
 fn if_without_else() {
     check(
         |k, i, out| {
-            out.store(k, i, i);
+            out.store(i, i);
             k.if_((i % 3).eq(0), |k| {
-                k.if_((i % 2).eq(0), |k| out.store(k, i, i * 10));
+                k.if_((i % 2).eq(0), |_| out.store(i, i * 10));
             });
         },
         |i| if i % 6 == 0 { i * 10 } else { i },
@@ -67,7 +67,7 @@ fn if_with_results() {
                 |k| k.yield_((i * 2, 2)),
             );
             let c = k.if_with(i.gt(60), a, |_| a * 100);
-            out.store(k, i, c + b);
+            out.store(i, c + b);
         },
         |i| {
             let a = match i {
@@ -87,12 +87,12 @@ fn an_arm_may_jump_away() {
             let v = k.if_else(
                 (i % 5).eq(0),
                 |k| {
-                    out.store(k, i, -1);
+                    out.store(i, -1);
                     k.return_()
                 },
                 |k| k.yield_(i + 1),
             );
-            out.store(k, i, v);
+            out.store(i, v);
         },
         |i| if i % 5 == 0 { -1 } else { i + 1 },
     );
@@ -105,7 +105,7 @@ fn for_carries_values_in_parallel() {
             // Fibonacci numbers: both next values need both old ones.
             let (a, _) = k.for_(range(0, i % 20), (0, 1), |_, _, (a, b)| (b, a + b));
             let [x, y, z] = k.for_(range(0, i), [1, 2, 3], |_, _, [x, y, z]| [y, z, x]);
-            out.store(k, i, a * 1000 + x * 100 + y * 10 + z);
+            out.store(i, a * 1000 + x * 100 + y * 10 + z);
         },
         |i| {
             let (mut a, mut b) = (0, 1);
@@ -125,7 +125,7 @@ fn for_of_a_divergent_range() {
     check(
         |k, i, out| {
             let sum = k.for_(range(i, i * 2 - 20).step(i % 7 + 1), 0, |_, j, sum| sum * 3 + j);
-            out.store(k, i, sum);
+            out.store(i, sum);
         },
         |i| {
             let range = i..i * 2 - 20;
@@ -141,13 +141,13 @@ fn trips<T: Integer + tilewright::ir::builder::MemIndex>(cases: &[(T, T, T)]) ->
     type Params<T> = (Global<T>, GlobalMut<T>);
     let kernel = Kernel::<Params<T>>::build("trips", Target::SM_80, |k, (x, out)| {
         let t = k.thread_idx().x;
-        let (lo, hi, step) = (x.load(k, t * 3), x.load(k, t * 3 + 1), x.load(k, t * 3 + 2));
+        let (lo, hi, step) = (x.load(t * 3), x.load(t * 3 + 1), x.load(t * 3 + 2));
         let (count, last) =
             k.for_(range(lo, hi).step(step), (T::from_bits(0), lo), |_, i, (count, _)| {
                 (count + T::ONE, i)
             });
-        out.store(k, t * 2, count);
-        out.store(k, t * 2 + 1, last);
+        out.store(t * 2, count);
+        out.store(t * 2 + 1, last);
     })
     .expect("the kernel is correct");
     let x: Vec<T> = cases.iter().flat_map(|(lo, hi, step)| [*lo, *hi, *step]).collect();
@@ -197,7 +197,7 @@ fn loop_breaks_with_other_types() {
                 let half = k.if_else((x % 2).eq(0), |k| k.yield_(x / 2), |k| k.yield_(x * 3 + 1));
                 lp.continue_(k, (half, n + 1))
             });
-            out.store(k, i, odd.select(steps, -steps));
+            out.store(i, odd.select(steps, -steps));
         },
         |i| {
             let (mut x, mut n) = (i + 1, 0);
@@ -219,7 +219,7 @@ fn break_and_continue_in_for() {
                 k.if_((j * j).gt(i), |k| lp.break_(k, j));
                 lp.continue_(k, found - 1)
             });
-            out.store(k, i, found);
+            out.store(i, found);
         },
         |i| {
             let mut found = -1;
@@ -253,7 +253,7 @@ fn jumps_to_outer_loops() {
                 });
                 outer.continue_(k, inner)
             });
-            out.store(k, i, result);
+            out.store(i, result);
         },
         |i| {
             let mut sum = 0;
@@ -286,10 +286,10 @@ fn jumps_to_outer_loops() {
 fn return_from_inside_loops() {
     check(
         |k, i, out| {
-            out.store(k, i, -1);
+            out.store(i, -1);
             k.for_(range(0, 100), (), |k, j, ()| {
                 k.if_((j * 7 % 31).eq(i % 40), |k| {
-                    out.store(k, i, j);
+                    out.store(i, j);
                     k.return_()
                 });
             });
@@ -304,19 +304,19 @@ fn register_variables_keep_their_lanes_apart() {
     check(
         |k, i, out| {
             let (best, regs) = (k.var(0), k.registers::<i32>(3));
-            regs.fill(k, i);
+            regs.fill(i);
             k.for_(range(0, i % 11), (), |k, j, ()| {
                 let local = k.var(j);
-                k.if_((j % 2).eq(1), |k| {
-                    let old = best.get(k);
-                    best.set(k, old + j);
-                    local.set(k, -j);
+                k.if_((j % 2).eq(1), |_| {
+                    let old = best.get();
+                    best.set(old + j);
+                    local.set(-j);
                 });
-                let (a, b, c) = (regs.get(k, 0), regs.get(k, 1), local.get(k));
-                regs.set(k, 0, b);
-                regs.set(k, 1, a + c);
+                let (a, b, c) = (regs.get(0), regs.get(1), local.get());
+                regs.set(0, b);
+                regs.set(1, a + c);
             });
-            out.store(k, i, best.get(k) + regs.get(k, 0) * 2 + regs.get(k, 1) * 3 + regs.get(k, 2));
+            out.store(i, best.get() + regs.get(0) * 2 + regs.get(1) * 3 + regs.get(2));
         },
         |i| {
             let (mut best, mut regs) = (0, [i; 3]);
@@ -338,11 +338,11 @@ fn a_value_read_from_a_variable_stays_when_the_variable_changes() {
     check(
         |k, i, out| {
             let var = k.var(i);
-            let before = var.get(k);
-            var.set(k, before + 1);
-            let after = var.get(k);
-            var.set(k, 0);
-            out.store(k, i, before * 1000 + after);
+            let before = var.get();
+            var.set(before + 1);
+            let after = var.get();
+            var.set(0);
+            out.store(i, before * 1000 + after);
         },
         |i| i * 1000 + i + 1,
     );
@@ -354,15 +354,15 @@ fn barriers_order_the_warps() {
         |k, i, out| {
             let t = k.thread_idx().x;
             let s: Val<'_, Shared<i32>> = k.shared(70);
-            s.store(k, t, i);
+            s.store(t, i);
             let sum = k.for_(range(0, 5), 0, |k, step, sum| {
                 k.barrier();
-                let next = s.load(k, (t + step * 13 + 32) % 70);
+                let next = s.load((t + step * 13 + 32) % 70);
                 k.barrier();
-                s.store(k, t, next + 1);
+                s.store(t, next + 1);
                 sum + next
             });
-            out.store(k, i, sum);
+            out.store(i, sum);
         },
         |i| {
             let block = i / 70 * 70;
@@ -384,12 +384,12 @@ fn barriers_do_not_wait_for_threads_that_have_returned() {
         |k, i, out| {
             let t = k.thread_idx().x;
             let s: Val<'_, Shared<i32>> = k.shared(70);
-            s.store(k, t, i * 3);
-            out.store(k, i, -1);
+            s.store(t, i * 3);
+            out.store(i, -1);
             // A whole warp, and half of another one.
             k.if_(t.lt(48), |k| k.return_());
             k.barrier();
-            out.store(k, i, s.load(k, 117 - t));
+            out.store(i, s.load(117 - t));
         },
         |i| if i % 70 < 48 { -1 } else { (i / 70 * 70 + 117 - i % 70) * 3 },
     );
@@ -401,17 +401,17 @@ fn pointers_are_values() {
         |k, i, out| {
             let t = k.thread_idx().x;
             let (a, b) = (k.shared::<i32>(70), k.shared::<i32>(140));
-            a.store(k, t, i);
-            b.offset(70).store(k, t, -i);
+            a.store(t, i);
+            b.offset(70).store(t, -i);
             // Different allocations in the lanes of one warp, through select, if and loop.
             let even = (t % 2).eq(0);
             let p = even.select(a, b.offset(70i64));
             let q = k.if_else((t % 3).eq(0), |k| k.yield_(p), |k| k.yield_(a));
             let (r, _) = k.for_(range(0, t % 4), (q, p), |_, _, (x, y)| (y, x));
             let var = k.var(r);
-            k.if_(t.gt(50), |k| var.set(k, b.offset(70u64)));
-            let s = var.get(k).offset(t - 1).offset(1u32);
-            out.store(k, i, s.load(k, 0i32));
+            k.if_(t.gt(50), |_| var.set(b.offset(70u64)));
+            let s = var.get().offset(t - 1).offset(1u32);
+            out.store(i, s.load(0i32));
         },
         |i| {
             let t = i % 70;
@@ -433,8 +433,8 @@ fn threads_are_numbered_along_x_first() {
             let thread = (t.z * n.y + t.y) * n.x + t.x;
             let block = (b.z * g.y + b.y) * g.x + b.x;
             let i = block * (n.x * n.y * n.z) + thread;
-            out.store(k, i, t.x + 10 * t.y + 100 * t.z + 1000 * b.x + 10000 * b.y + 100000 * b.z);
-            lanes.store(k, i, k.lane_id());
+            out.store(i, t.x + 10 * t.y + 100 * t.z + 1000 * b.x + 10000 * b.y + 100000 * b.z);
+            lanes.store(i, k.lane_id());
         },
     )
     .expect("the kernel is correct");
@@ -458,7 +458,7 @@ fn threads_are_numbered_along_x_first() {
 fn scalar_arguments_of_every_type_arrive() {
     fn check<T: Element>(value: T) {
         let kernel = Kernel::<(T, GlobalMut<T>)>::build("pass", Target::SM_80, |k, (v, out)| {
-            out.store(k, k.thread_idx().x, v);
+            out.store(k.thread_idx().x, v);
         });
         let out = GlobalBuffer::zeros(33 * T::SCALAR.size_bytes() as usize);
         let args = [KernelArg::Scalar(value.to_const()), KernelArg::Buffer(&out)];
@@ -485,7 +485,7 @@ fn scalar_arguments_of_every_type_arrive() {
 fn operations_are_counted_for_threads_and_for_warps() {
     let kernel = Kernel::<Threads>::build("count", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x; //                            1
-        k.if_(t.lt(10), |k| out.store(k, t, t)); //             const, setp, if; then st, yield
+        k.if_(t.lt(10), |_| out.store(t, t)); //             const, setp, if; then st, yield
     }) //                                                       return
     .expect("the kernel is correct");
     let out = GlobalBuffer::zeros(400);

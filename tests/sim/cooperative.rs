@@ -18,14 +18,14 @@ fn grid_barrier() -> Kernel<Params> {
         k.for_(range(1, rounds + 1), (), |k, round, ()| {
             k.if_(leads, |k| {
                 let at = round % 2 * blocks;
-                numbers.store(k, at + block, round);
-                arrived.atom().order(AtomicOrder::AcqRel).add(k, 0, 1);
+                numbers.store(at + block, round);
+                arrived.atom().order(AtomicOrder::AcqRel).add(0, 1);
                 k.loop_((), |k, spin, ()| {
-                    let all = arrived.load_with(k, 0, LoadAccess::default().acquire(MemScope::Gpu));
+                    let all = arrived.load_with(0, LoadAccess::default().acquire(MemScope::Gpu));
                     k.if_(all.ge(blocks * round), |k| spin.break_(k, ()));
                     spin.continue_(k, ())
                 });
-                let last = numbers.load(k, at + blocks - 1);
+                let last = numbers.load(at + blocks - 1);
                 k.if_(last.lt(round), |k| k.trap());
             });
             k.barrier();
@@ -104,9 +104,9 @@ fn a_fault_and_endless_blocks_end_it() {
     type Out = (GlobalMut<i32>,);
     let kernel = Kernel::<Out>::build("spin", Target::SM_80, |k, (x,)| {
         let block = k.block_idx().x;
-        k.if_(block.eq(3), |k| x.store(k, 100, 1));
+        k.if_(block.eq(3), |_| x.store(100, 1));
         k.loop_((), |k, spin, ()| {
-            k.if_(x.load(k, 0).eq(7), |k| spin.break_(k, ()));
+            k.if_(x.load(0).eq(7), |k| spin.break_(k, ()));
             spin.continue_(k, ())
         });
     })

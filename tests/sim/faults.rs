@@ -148,7 +148,7 @@ fn store_outside_a_buffer() {
         &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-            k.if_(i.ge(0), |k| out.store(k, i, i));
+            k.if_(i.ge(0), |_| out.store(i, i));
         },
         expect![
             "`st` at FILE:LINE writes i32 element 100 (bytes 400 to 404) of parameter `p0`, which has 100 elements (400 bytes), in thread (36, 0, 0) of block (1, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -169,8 +169,8 @@ fn load_before_a_buffer() {
         &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let t = k.thread_idx();
-            let v = x.load(k, 1 - t.z);
-            out.store(k, 0i32, v);
+            let v = x.load(1 - t.z);
+            out.store(0i32, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 10 elements (40 bytes), in thread (0, 0, 2) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -187,8 +187,8 @@ fn the_last_element_of_a_buffer_may_be_cut() {
         &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
         |k, (x, out)| {
             let t = k.thread_idx().x;
-            let v = x.load(k, t);
-            out.store(k, t, v);
+            let v = x.load(t);
+            out.store(t, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 2 (bytes 8 to 12) of parameter `p0`, which has 2 elements (10 bytes), in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -198,9 +198,9 @@ fn the_last_element_of_a_buffer_may_be_cut() {
     check::<InOut>(
         line(1, 3),
         &[KernelArg::Buffer(&empty), KernelArg::Buffer(&out)],
-        |k, (x, out)| {
-            let v = x.load(k, 0i32);
-            out.store(k, 0i32, v);
+        |_, (x, out)| {
+            let v = x.load(0i32);
+            out.store(0i32, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 0 (bytes 0 to 4) of parameter `p0`, which has 0 elements (0 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -215,9 +215,9 @@ fn an_index_does_not_wrap_into_the_buffer() {
     check::<InOut>(
         line(1, 1),
         &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
-        |k, (x, out)| {
-            let v = x.load(k, 1u64 << 62);
-            out.store(k, 0i32, v);
+        |_, (x, out)| {
+            let v = x.load(1u64 << 62);
+            out.store(0i32, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 4611686018427387904 (bytes 18446744073709551616 to 18446744073709551620) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -226,10 +226,10 @@ fn an_index_does_not_wrap_into_the_buffer() {
     check::<InOut>(
         line(1, 1),
         &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
-        |k, (x, out)| {
+        |_, (x, out)| {
             let far = x.offset(1i64 << 62).offset(-(1i64 << 62));
-            let v = far.load(k, 0i32);
-            out.store(k, 0i32, v);
+            let v = far.load(0i32);
+            out.store(0i32, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element -2305843009213693952 (bytes -9223372036854775808 to -9223372036854775804) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -238,9 +238,9 @@ fn an_index_does_not_wrap_into_the_buffer() {
     check::<InOut>(
         line(1, 1),
         &[KernelArg::Buffer(&x), KernelArg::Buffer(&out)],
-        |k, (x, out)| {
-            let v = x.load(k, u32::MAX);
-            out.store(k, 0i32, v);
+        |_, (x, out)| {
+            let v = x.load(u32::MAX);
+            out.store(0i32, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 4294967295 (bytes 17179869180 to 17179869184) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -257,11 +257,11 @@ fn an_index_from_one_shared_allocation_into_the_next() {
         |k, (out,)| {
             let t = k.thread_idx().x;
             let (a, b) = (k.shared::<i32>(36), k.shared::<i32>(40));
-            b.store(k, t, t);
+            b.store(t, t);
             k.barrier();
-            k.if_(t.ge(36), |k| {
-                let v = a.load(k, t);
-                out.store(k, t, v);
+            k.if_(t.ge(36), |_| {
+                let v = a.load(t);
+                out.store(t, v);
             });
         },
         expect![
@@ -283,8 +283,8 @@ fn pointers_into_different_allocations_are_checked_apart() {
             let t = k.thread_idx().x;
             let (a, b) = (k.shared::<i32>(40), k.shared::<i32>(16));
             let p = (t % 2).eq(0).select(a, b);
-            p.store(k, t, t);
-            out.store(k, t, t);
+            p.store(t, t);
+            out.store(t, t);
         },
         expect![
             "`st` at FILE:LINE writes i32 element 17 (bytes 68 to 72) of shared memory `shared1`, made at FILE:LINE, which has 16 elements (64 bytes), in thread (17, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or make the allocation larger"
@@ -301,10 +301,10 @@ fn shared_memory_that_nobody_wrote() {
         |k, (out,)| {
             let t = k.thread_idx().x;
             let s = k.shared::<i32>(64);
-            k.if_(t.lt(48) | k.block_idx().x.eq(0), |k| s.store(k, t, t));
+            k.if_(t.lt(48) | k.block_idx().x.eq(0), |_| s.store(t, t));
             k.barrier();
-            let v = s.load(k, 63 - t);
-            out.store(k, t, v);
+            let v = s.load(63 - t);
+            out.store(t, v);
         },
         expect![
             "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
@@ -325,8 +325,8 @@ fn division_by_zero() {
         &args,
         |k, (x, out)| {
             let t = k.thread_idx().x;
-            let v = x.load(k, t) / (t - 2);
-            out.store(k, t, v);
+            let v = x.load(t) / (t - 2);
+            out.store(t, v);
         },
         expect![
             "`div` at FILE:LINE divides -7 by zero in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first"
@@ -337,9 +337,9 @@ fn division_by_zero() {
         &args,
         |k, (x, out)| {
             let t = k.thread_idx().x;
-            let d = x.load(k, t).cvt::<u8>();
+            let d = x.load(t).cvt::<u8>();
             let v = k.constant(200u8) % d;
-            out.store(k, t, v.cvt::<i32>());
+            out.store(t, v.cvt::<i32>());
         },
         expect![
             "`rem` at FILE:LINE divides 200 by zero in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; compare the divisor with 0 first"
@@ -348,8 +348,8 @@ fn division_by_zero() {
     // Lanes that are not active do not divide.
     let kernel = Kernel::<InOut>::build("guarded", Target::SM_80, |k, (x, out)| {
         let t = k.thread_idx().x;
-        let d = x.load(k, t);
-        k.if_(d.ne(0), |k| out.store(k, t, 100 / d));
+        let d = x.load(t);
+        k.if_(d.ne(0), |_| out.store(t, 100 / d));
     })
     .expect("it verifies");
     run(kernel.ir(), line(1, 4), &args, &Options::default()).expect("it has no fault");
@@ -365,8 +365,8 @@ fn a_step_that_is_not_positive() {
         &args,
         |k, (x, out)| {
             let t = k.thread_idx().x;
-            let step = x.load(k, t);
-            k.for_(range(0, 10).step(step), (), |k, i, ()| out.store(k, i, t));
+            let step = x.load(t);
+            k.for_(range(0, 10).step(step), (), |_, i, ()| out.store(i, t));
         },
         expect![
             "`for` at FILE:LINE has the step -7, which is not positive, in thread (2, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step"
@@ -379,8 +379,8 @@ fn a_step_that_is_not_positive() {
         &args,
         |k, (x, out)| {
             let t = k.thread_idx().x;
-            let step = x.load(k, t).cvt::<u64>();
-            k.for_(range(10, 0).step(step), (), |k, _, ()| out.store(k, t, t));
+            let step = x.load(t).cvt::<u64>();
+            k.for_(range(10, 0).step(step), (), |_, _, ()| out.store(t, t));
         },
         expect![
             "`for` at FILE:LINE has the step 0, which is not positive, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; pass a positive step"
@@ -397,7 +397,7 @@ fn a_barrier_in_one_arm() {
         &args,
         |k, (out,)| {
             let t = k.block_idx().x;
-            k.if_else(t.lt(40), |k| k.barrier(), |k| out.store(k, t, t));
+            k.if_else(t.lt(40), |k| k.barrier(), |_| out.store(t, t));
         },
         expect![
             "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, which diverges at the `if` at FILE:LINE; move the barrier to where all threads of the block reach it"
@@ -416,7 +416,7 @@ fn a_barrier_in_one_arm() {
         |k, (out,)| {
             let t = k.block_idx().x;
             k.if_(t.gt(7), |k| {
-                out.store(k, t, t);
+                out.store(t, t);
                 k.barrier();
             });
         },
@@ -437,7 +437,7 @@ fn a_barrier_in_a_divergent_loop() {
             let t = k.block_idx().x;
             k.for_(range(0, t % 4 + 1), (), |k, i, ()| {
                 k.barrier();
-                out.store(k, t, i);
+                out.store(t, i);
             });
         },
         expect![
@@ -449,7 +449,7 @@ fn a_barrier_in_a_divergent_loop() {
         let t = k.block_idx().x;
         k.for_(range(0, t / 32 + 3), (), |k, i, ()| {
             k.barrier();
-            out.store(k, t, i);
+            out.store(t, i);
         });
     })
     .expect("it verifies");
@@ -466,7 +466,7 @@ fn the_lowest_block_is_reported() {
         |k, (out,)| {
             let b = k.block_idx().x;
             let n = k.for_(range(0, (64 - b) * 50), 0, |_, i, n| n + i);
-            out.store(k, b.gt(2).select(-1, b), n);
+            out.store(b.gt(2).select(-1, b), n);
         },
         expect![
             "`st` at FILE:LINE writes i32 element -1 (bytes -4 to 0) of parameter `p0`, which has 100 elements (400 bytes), in thread (0, 0, 0) of block (3, 0, 0) of kernel `wrong`; compare the index with the length first (`k.if_`), or pass a larger buffer"
@@ -480,9 +480,9 @@ fn what_was_done_before_a_fault_stays() {
     let out = GlobalBuffer::from_slice(&[7i32; 8]);
     let kernel = Kernel::<Out>::build("late", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
-        out.store(k, t, t);
+        out.store(t, t);
         let p: Val<'_, GlobalMut<i32>> = out.offset(8);
-        p.store(k, t, t);
+        p.store(t, t);
     })
     .expect("it verifies");
     assert!(run(kernel.ir(), line(1, 8), &[KernelArg::Buffer(&out)], &Options::default()).is_err());
@@ -497,7 +497,7 @@ fn a_warp_operation_of_a_stranger() {
         &[KernelArg::Buffer(&out)],
         |k, (out,)| {
             let sum = k.redux_add(0xffff, k.lane_id());
-            out.store(k, 0, sum);
+            out.store(0, sum);
         },
         expect![
             "`redux` at FILE:LINE names lanes 0 to 15 as members, but not the lane that executes it, in thread (16, 0, 0) of block (0, 0, 0) of kernel `wrong`"
@@ -514,7 +514,7 @@ fn a_warp_operation_with_other_members() {
         |k, (out,)| {
             let members = k.lane_id().lt(8).select(0xffffu32, 0xffff_ffffu32);
             let sum = k.redux_add(members, k.lane_id());
-            out.store(k, 0, sum);
+            out.store(0, sum);
         },
         expect![
             "`redux` at FILE:LINE names lanes 0 to 15 as members in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0), one of the members, names others"
@@ -533,7 +533,7 @@ fn a_warp_operation_without_a_member() {
             // Mask and condition do not agree.
             k.if_(lane.lt(8), |k| {
                 let sum = k.redux_add(0x1ff, lane);
-                out.store(k, 0, sum);
+                out.store(0, sum);
             });
         },
         expect![
@@ -554,7 +554,7 @@ fn a_shuffle_from_a_lane_that_is_elsewhere() {
             let lane = k.lane_id();
             k.if_(lane.lt(8), |k| {
                 let next = k.shfl_down(0xff, lane, 1);
-                out.store(k, lane, next);
+                out.store(lane, next);
             });
         },
         expect![
@@ -568,7 +568,7 @@ fn a_shuffle_from_a_lane_that_is_elsewhere() {
         |k, (out,)| {
             let lane = k.lane_id();
             let other = k.shfl_bfly(0xffff_ffff, lane, 8);
-            out.store(k, lane, other);
+            out.store(lane, other);
         },
         expect![
             "`shfl` at FILE:LINE reads lane 8, but is executed only by lanes 0 to 7, in thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`"
@@ -599,7 +599,7 @@ fn traps_and_breakpoints() {
 #[test]
 fn accesses_without_an_order_are_a_race() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("race", Target::SM_80, |k, (x,)| {
-        x.store(k, 3, k.block_idx().x);
+        x.store(3, k.block_idx().x);
     })
     .expect("it verifies");
     let x = GlobalBuffer::zeros(16);
@@ -623,8 +623,8 @@ fn tensor_maps_in_memory() {
     type Params = (TensorMap<f32, 2>, Global<f32>, GlobalMut<u64>, [u64; 2]);
     let kernel =
         Kernel::<Params>::build("wrong", Target::SM_90A, |k, (map, x, maps, [rows, pitch])| {
-            map.tensormap_replace(k, maps, x.offset(4), [k.constant(8u64), rows], &[pitch]);
-            k.prefetch_tensormap(map.tensormap_acquire(k, maps));
+            map.tensormap_replace(maps, x.offset(4), [k.constant(8u64), rows], &[pitch]);
+            k.prefetch_tensormap(map.tensormap_acquire(maps));
         })
         .unwrap();
     let (x, maps) = (GlobalBuffer::zeros(4 * 64), GlobalBuffer::zeros(128));

@@ -165,12 +165,12 @@ fn launches_beyond_the_bounds_of_the_kernel_are_refused() {
 fn shared_memory_beyond_48_kibibytes() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("large", Target::SM_90A, |k, (x,)| {
         let (tile, i) = (k.shared::<i32>(227 * 256), k.thread_idx().x);
-        k.for_(range(0, 227 * 256 / 64), (), |k, step, ()| {
+        k.for_(range(0, 227 * 256 / 64), (), |_, step, ()| {
             let at = step * 64 + i;
-            tile.store(k, at, at * 3);
+            tile.store(at, at * 3);
         });
         k.barrier();
-        x.store(k, i, tile.load(k, 227 * 256 - 1 - i));
+        x.store(i, tile.load(227 * 256 - 1 - i));
     })
     .expect("the kernel is correct");
     let x = GlobalBuffer::from_slice(&[0i32; 64]);
@@ -234,10 +234,10 @@ fn endless_kernels_run_out_of_fuel() {
 fn endless_kernels_name_their_hot_lines() {
     let first = line!();
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("spin", Target::SM_80, |k, (x,)| {
-        k.for_(range(0, 100), (), |k, i, ()| x.store(k, i % 8, i));
+        k.for_(range(0, 100), (), |_, i, ()| x.store(i % 8, i));
         k.barrier();
         k.loop_((), |k, spin, ()| {
-            let found = x.load(k, 9);
+            let found = x.load(9);
             k.if_(found.eq(1), |k| spin.break_(k, ()));
             spin.continue_(k, ())
         });
@@ -267,22 +267,22 @@ fn a_warp_that_spins_lets_the_others_run() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("spin", Target::SM_80, |k, (out,)| {
         let t = k.thread_idx().x;
         let flag = k.shared::<i32>(1);
-        k.if_(t.eq(0), |k| flag.store(k, 0i32, 0));
+        k.if_(t.eq(0), |_| flag.store(0i32, 0));
         k.barrier();
         k.if_else(
             t.lt(32),
             |k| {
                 let seen = k.loop_((), |k, lp, ()| {
                     let access = LoadAccess::default().relaxed(MemScope::Cta);
-                    let seen = flag.load_with(k, 0i32, access);
+                    let seen = flag.load_with(0i32, access);
                     k.if_(seen.ne(0), |k| lp.break_(k, seen));
                     lp.continue_(k, ())
                 });
-                out.store(k, t, seen);
+                out.store(t, seen);
             },
             |k| {
                 let access = StoreAccess::default().relaxed(MemScope::Cta);
-                k.if_(t.eq(63), |k| flag.store_with(k, 0i32, 5, access));
+                k.if_(t.eq(63), |_| flag.store_with(0i32, 5, access));
             },
         );
     })
@@ -303,7 +303,7 @@ fn many_constants_and_many_values_need_no_more_than_their_due() {
         // More constants than keep a slot; some are used again.
         let sum = (0..6000).fold(t, |sum, i| sum + i * 7 + (i % 5) * 7);
         let wide = (0..6000i64).fold(k.constant(0i64), |sum, i| sum + ((i << 33) + i));
-        out.store(k, t, sum + (wide % 1000).cvt::<i32>());
+        out.store(t, sum + (wide % 1000).cvt::<i32>());
     })
     .expect("the kernel is correct");
     let out = GlobalBuffer::zeros(40 * 4);
@@ -410,14 +410,14 @@ fn everything() -> KernelIr {
     let kernel = Kernel::<(GlobalMut<i32>, f32)>::build("all", Target::SM_80, |k, (out, a)| {
         let t = k.thread_idx().x;
         let s = k.shared::<i32>(64);
-        s.store(k, t, t);
+        s.store(t, t);
         k.barrier();
         let regs = k.registers::<i32>(2);
-        regs.fill(k, 1);
+        regs.fill(1);
         let p = t.lt(3).select(s, s.offset(1));
-        let (x, _) = k.for_(range(0, t + 1), (0, p), |k, i, (x, q)| {
-            let (old, v) = (regs.get(k, 0), q.load(k, 0i32));
-            regs.set(k, 1, old + v / (i + 1));
+        let (x, _) = k.for_(range(0, t + 1), (0, p), |_, i, (x, q)| {
+            let (old, v) = (regs.get(0), q.load(0i32));
+            regs.set(1, old + v / (i + 1));
             (x + v, p)
         });
         let y = k.loop_((x, a), |k, lp, (n, b)| {
@@ -426,7 +426,7 @@ fn everything() -> KernelIr {
             let b = k.if_else(b.lt(8.0), |k| k.yield_(b.fma(2.0, 1.0)), |k| k.yield_(-b));
             lp.continue_(k, (n - 3, b))
         });
-        out.store(k, t, y + regs.get(k, 1) + (t << 2u32) + t.min(3));
+        out.store(t, y + regs.get(1) + (t << 2u32) + t.min(3));
     });
     kernel.expect("the kernel is correct").ir().clone()
 }

@@ -17,11 +17,11 @@ fn build(m: u32, k: u32, target: Target) -> Kernel<Params> {
         let (row, quad) = (lane / 4, lane % 4);
         let sums = body.registers::<f64>(m / 4);
         let at = |i: u32| (row + i / 2 * 8) * 8 + quad * 2 + i % 2;
-        (0..m / 4).for_each(|i| sums.set(body, i, d.load(body, at(i))));
+        (0..m / 4).for_each(|i| sums.set(i, d.load(at(i))));
         // Rows of a block of 8 follow each other, then come columns four further.
         let blocks = m / 8;
-        let of_a = |i: u32| a.load(body, (row + i % blocks * 8) * k + quad + i / blocks * 4);
-        let of_b = |i: u32| b.load(body, row * k + quad + i * 4);
+        let of_a = |i: u32| a.load((row + i % blocks * 8) * k + quad + i / blocks * 4);
+        let of_b = |i: u32| b.load(row * k + quad + i * 4);
         match (m, k) {
             (8, _) => body.mma_sync(&sums, of_a(0), of_b(0)),
             (_, 4) => {
@@ -34,7 +34,7 @@ fn build(m: u32, k: u32, target: Target) -> Kernel<Params> {
                 body.mma_sync_f64(&sums, &a, &b);
             }
         }
-        (0..m / 4).for_each(|i| d.store(body, at(i), sums.get(body, i)));
+        (0..m / 4).for_each(|i| d.store(at(i), sums.get(i)));
     })
     .unwrap_or_else(|errors| panic!("{errors}"))
 }

@@ -26,21 +26,21 @@ fn without_a_barrier() -> Kernel<Args> {
     let kernel = Kernel::<Args>::build("matmul", Target::SM_80, |k, (a, b, c)| {
         let (thread, block) = (k.thread_idx().x, k.block_idx());
         let [a, b] = [(a, block.x), (b, block.y)].map(|(x, row)| {
-            Tensor::new(k, x, layout!((64, 96):(96, 1))).local_tile(k, &tiler!(32, 8), (row, ..))
+            Tensor::new(x, layout!((64, 96):(96, 1))).local_tile(&tiler!(32, 8), (row, ..))
         });
-        let c = Tensor::new(k, c, layout!((64, 64):(64, 1)));
-        let c = c.local_tile(k, &tiler!(32, 32), (block.x, block.y));
+        let c = Tensor::new(c, layout!((64, 64):(64, 1)));
+        let c = c.local_tile(&tiler!(32, 32), (block.x, block.y));
         let [sa, sb] = [(); 2].map(|()| SharedTensor::<f32>::shared(k, layout!((32, 8):(1, 36))));
         let (load, mine) = (loads.slice(thread), mma.slice(thread));
         let acc = mine.fragment_c::<f32>(k, shape!(32, 32));
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         k.for_(range(0, 12).prefetch_stages(2), (), |k, step, ()| {
-            copy(k, &load.partition_s(k, &a.slice(k, (.., .., step))), &load.partition_d(k, &sa));
-            copy(k, &load.partition_s(k, &b.slice(k, (.., .., step))), &load.partition_d(k, &sb));
+            copy(&load.partition_s(&a.slice((.., .., step))), &load.partition_d(&sa));
+            copy(&load.partition_s(&b.slice((.., .., step))), &load.partition_d(&sb));
             k.barrier();
-            gemm(k, &mma, &acc, &mine.partition_a(k, &sa), &mine.partition_b(k, &sb));
+            gemm(&mma, &acc, &mine.partition_a(&sa), &mine.partition_b(&sb));
         });
-        copy(k, &acc, &mine.partition_c(k, &c));
+        copy(&acc, &mine.partition_c(&c));
     });
     kernel.unwrap()
 }

@@ -26,34 +26,28 @@ fn pipeline(order: Order) -> (KernelReport, Json) {
         let shared: SharedTensor<'_, f32> = Tensor::shared_aligned(k, ring, 128);
         let pipe = TmaPipeline::new(k, 2, copy.bytes(), 1);
         let t = k.thread_idx().x;
-        pipe.init(k, t.eq(0));
+        pipe.init(t.eq(0));
         k.barrier();
         let lane = t % 32;
         k.if_else(
             t.lt(32),
             |k| {
                 k.if_(lane.eq(0), |k| {
-                    k.for_(range(0, TILES as i32), pipe.producer(k), |k, i, state| {
-                        let full = pipe.acquire(k, state);
-                        copy.load(
-                            k,
-                            map,
-                            (i * 8, 0),
-                            &shared.slice(k, (.., .., state.stage)),
-                            full,
-                        );
+                    k.for_(range(0, TILES as i32), pipe.producer(), |_, i, state| {
+                        let full = pipe.acquire(state);
+                        copy.load(map, (i * 8, 0), &shared.slice((.., .., state.stage)), full);
                         state.next()
                     });
                 });
             },
             |k| {
-                k.for_(range(0, TILES as i32), pipe.consumer(k), |k, i, state| {
-                    pipe.wait(k, state);
-                    let x = shared.slice(k, (.., .., state.stage)).load(k, (7, lane));
+                k.for_(range(0, TILES as i32), pipe.consumer(), |k, i, state| {
+                    pipe.wait(state);
+                    let x = shared.slice((.., .., state.stage)).load((7, lane));
                     k.fence_proxy_async(ProxySpace::SharedCta);
                     k.bar_warp(u32::MAX);
-                    k.if_(lane.eq(0), |k| pipe.release(k, state));
-                    y.store(k, i * 32 + lane, x);
+                    k.if_(lane.eq(0), |_| pipe.release(state));
+                    y.store(i * 32 + lane, x);
                     state.next()
                 });
             },
@@ -108,9 +102,9 @@ fn a_report_counts_bytes_waits_and_stages() {
 fn a_report_counts_floating_point_operations() {
     let kernel = Kernel::<(GlobalMut<f32>,)>::build("fma", Target::SM_80, |k, (x,)| {
         let t = k.thread_idx().x;
-        let value = x.load(k, t);
+        let value = x.load(t);
         let sum = value.fma(value, value);
-        x.store(k, t, sum * 2.0);
+        x.store(t, sum * 2.0);
     })
     .expect("the kernel is correct");
     let reports = Reports::new();

@@ -30,30 +30,30 @@ fn scan(mistake: Mistake, by_ticket: bool) -> Kernel<Params> {
     Kernel::<Params>::build("scan", Target::SM_80, |k, (x, state, sums, prefixes, ticket)| {
         let release = StoreAccess::default().release(MemScope::Gpu);
         let acquire = LoadAccess::default().acquire(MemScope::Gpu);
-        let block = if by_ticket { ticket.atom().add(k, 0, 1) } else { k.block_idx().x };
-        let (own, is_first) = (x.load(k, block), block.eq(0));
-        k.if_(is_first, |k| {
-            prefixes.store(k, block, own);
-            state.store_with(k, block, 2, release);
+        let block = if by_ticket { ticket.atom().add(0, 1) } else { k.block_idx().x };
+        let (own, is_first) = (x.load(block), block.eq(0));
+        k.if_(is_first, |_| {
+            prefixes.store(block, own);
+            state.store_with(block, 2, release);
         });
         k.if_(!is_first, |k| {
-            sums.store(k, block, own);
+            sums.store(block, own);
             let published = match mistake {
                 Mistake::NoRelease => StoreAccess::default().relaxed(MemScope::Gpu),
                 _ => release,
             };
-            state.store_with(k, block, 1, published);
+            state.store_with(block, 1, published);
             let before: Val<'_, i32> = k.loop_((block - 1, 0), |k, look, (at, sum)| {
-                let found = state.load_with(k, at, acquire);
-                k.if_(found.eq(2), |k| look.break_(k, sum + prefixes.load(k, at)));
+                let found = state.load_with(at, acquire);
+                k.if_(found.eq(2), |k| look.break_(k, sum + prefixes.load(at)));
                 k.if_(found.eq(1), |k| {
                     let at_sum = if mistake == Mistake::OtherSum { at + 1 } else { at };
-                    look.continue_(k, (at - 1, sum + sums.load(k, at_sum)))
+                    look.continue_(k, (at - 1, sum + sums.load(at_sum)))
                 });
                 look.continue_(k, (at, sum))
             });
-            prefixes.store(k, block, before + own);
-            state.store_with(k, block, 2, release);
+            prefixes.store(block, before + own);
+            state.store_with(block, 2, release);
         });
     })
     .unwrap()
@@ -129,9 +129,9 @@ fn a_difference_is_that_of_the_schedules_alone() {
         Target::SM_80,
         |k, (len, list)| {
             let (block, odd) = (k.block_idx().x, (k.block_idx().x & 1).eq(1));
-            let at = len.atom().add(k, 0, 1);
-            list.store(k, at + 1, block);
-            k.if_(odd, |k| list.red().add(k, 0, 100));
+            let at = len.atom().add(0, 1);
+            list.store(at + 1, block);
+            k.if_(odd, |_| list.red().add(0, 100));
         },
     );
     let kernel = kernel.unwrap();
@@ -176,7 +176,7 @@ fn a_difference_is_that_of_the_schedules_alone() {
 fn orders_with_several_clusters_at_once_run_each_once() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("count", Target::SM_90, |k, (x,)| {
         let first = k.thread_idx().x.eq(0);
-        k.if_(first, |k| x.red().add(k, k.block_idx().x, 1));
+        k.if_(first, |k| x.red().add(k.block_idx().x, 1));
     });
     let kernel = kernel.unwrap();
     let orders =

@@ -21,9 +21,9 @@ pub(crate) fn computed<A: Element, B: Element, C: Element, R: Element>(
     let kernel =
         Kernel::<Params<A, B, C, R>>::build("op", target(device), |k, (a, b, c, out, n)| {
             let i = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<u32>();
-            k.if_(i.lt(n), |k| {
-                let (a, b, c) = (a.load(k, i), b.load(k, i), c.load(k, i));
-                out.store(k, i, f(a, b, c));
+            k.if_(i.lt(n), |_| {
+                let (a, b, c) = (a.load(i), b.load(i), c.load(i));
+                out.store(i, f(a, b, c));
             });
         });
     let kernel = kernel.expect("the kernel is correct");

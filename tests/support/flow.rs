@@ -47,7 +47,7 @@ impl Flow {
     /// Adds ranges with known and unknown bounds and steps.
     fn ranges<T: Integer>(&mut self, name: &str, known: &[T]) {
         self.add::<(GlobalMut<T>, T, T, T)>(&format!("range_{name}"), |k, (out, lo, hi, step)| {
-            let body = |k: &mut Body<'_, '_>, i: Val<'_, T>| out.store(k, 0, i);
+            let body = |_: &mut Body<'_, '_>, i: Val<'_, T>| out.store(0, i);
             k.for_(range(lo, hi).step(step), (), |k, i, ()| body(k, i));
             for bound in known {
                 k.for_(range(*bound, hi).step(step), (), |k, i, ()| body(k, i));
@@ -79,16 +79,16 @@ impl Flow {
             });
             let d = k.if_else(n.lt(3), |k| k.yield_((a, c)), |k| k.yield_((c, b)));
             let v = k.registers::<T>(3);
-            v.set(k, 2, d.0);
-            v.set(k, 1, d.1);
+            v.set(2, d.0);
+            v.set(1, d.1);
             let e = k.loop_((d.1, 0), |k, lp, (e, i)| {
-                v.set(k, 2, e);
-                k.if_(i.eq(n), |k| lp.break_(k, (v.get(k, 1), e)));
-                lp.continue_(k, (v.get(k, 2), i + 1))
+                v.set(2, e);
+                k.if_(i.eq(n), |k| lp.break_(k, (v.get(1), e)));
+                lp.continue_(k, (v.get(2), i + 1))
             });
             put(k, x, 3, e.0);
             put(k, x, 4, e.1);
-            put(k, x, 5, v.get(k, 2));
+            put(k, x, 5, v.get(2));
         });
     }
 
@@ -97,26 +97,26 @@ impl Flow {
             ($($ty:ident)*) => {$(
                 self.carried::<$ty>(
                     stringify!($ty),
-                    |k, x, i| x.load(k, i).cvt::<$ty>(),
-                    |k, x, i, value| x.store(k, i, value.cvt::<i32>()),
+                    |_, x, i| x.load(i).cvt::<$ty>(),
+                    |_, x, i, value| x.store(i, value.cvt::<i32>()),
                 );
             )*};
         }
         numbers!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
         self.carried::<bool>(
             "bool",
-            |k, x, i| x.load(k, i).gt(0),
-            |k, x, i, value| x.store(k, i, value.cvt::<i32>()),
+            |_, x, i| x.load(i).gt(0),
+            |_, x, i, value| x.store(i, value.cvt::<i32>()),
         );
         self.carried::<GlobalMut<i32>>(
             "global",
             |_, x, i| x.offset(i),
-            |k, _, i, value| value.store(k, i, 1),
+            |_, _, i, value| value.store(i, 1),
         );
         self.carried::<Shared<f32>>(
             "shared",
             |k, _, i| k.shared::<f32>(8).offset(i),
-            |k, _, i, value| value.store(k, i, 1.0),
+            |_, _, i, value| value.store(i, 1.0),
         );
     }
 
@@ -128,21 +128,21 @@ impl Flow {
             for cond in conditions {
                 k.if_(cond, |_| ());
                 k.if_else(cond, |_| (), |_| ());
-                k.if_else(cond, |k| x.store(k, 0, n), |_| ());
-                k.if_else(cond, |_| (), |k| x.store(k, 0, n));
-                k.if_else(cond, |k| x.store(k, 1, n), |k| x.store(k, 2, n));
+                k.if_else(cond, |_| x.store(0, n), |_| ());
+                k.if_else(cond, |_| (), |_| x.store(0, n));
+                k.if_else(cond, |_| x.store(1, n), |_| x.store(2, n));
                 let same = k.if_else(cond, |k| k.yield_(n), |k| k.yield_(n));
                 let unused = k.if_else(cond, |k| k.yield_(n), |k| k.yield_(1));
                 let _ = unused;
                 let both = k.if_else(cond, |k| k.yield_((n, flag)), |k| k.yield_((same, true)));
-                let kept = k.if_with(cond, both.0, |k| x.load(k, 3));
-                x.store(k, 4, kept + both.1.cvt::<i32>() + cond.select(1, 2));
+                let kept = k.if_with(cond, both.0, |_| x.load(3));
+                x.store(4, kept + both.1.cvt::<i32>() + cond.select(1, 2));
                 let not = !cond;
-                k.if_(not, |k| x.store(k, 5, not.cvt::<i32>()));
+                k.if_(not, |_| x.store(5, not.cvt::<i32>()));
                 k.for_loop(range(0, n), (), |k, lp, i, ()| {
                     k.if_(cond & i.gt(3), |k| lp.break_(k, ()));
-                    k.if_else(not, |k| lp.continue_(k, ()), |k| x.store(k, i, 1));
-                    k.if_else(i.lt(2), |k| x.store(k, i, 2), |k| k.return_());
+                    k.if_else(not, |k| lp.continue_(k, ()), |_| x.store(i, 1));
+                    k.if_else(i.lt(2), |_| x.store(i, 2), |k| k.return_());
                     lp.continue_(k, ())
                 });
             }
@@ -151,15 +151,15 @@ impl Flow {
                 .when(n.lt(0), |k| k.yield_(-1))
                 .when(n.gt(0), |k| k.yield_(1))
                 .otherwise(|k| k.yield_(0));
-            x.store(k, 6, sign);
+            x.store(6, sign);
             let chosen = k.select_n(n, &[n, sign, n + sign]);
-            x.store(k, 7, chosen);
+            x.store(7, chosen);
         });
         self.add::<One<i32>>("if_ends", |k, (x, n)| {
             let ended: Terminated = k.if_else(
                 n.lt(3),
                 |k| {
-                    x.store(k, 0, 1);
+                    x.store(0, 1);
                     k.return_()
                 },
                 |k| k.return_(),
@@ -172,23 +172,23 @@ impl Flow {
         self.add::<One<u8>>("whiles", |k, (x, n)| {
             let (count, _) = k.while_((0u8, n), |_, (_, n)| n.gt(1), |_, (c, n)| (c + 1, n / 2));
             let last = k.do_while(count, |_, c| (c + 1, (c + 1).lt(n)));
-            x.store(k, 0, last);
+            x.store(0, last);
         });
         self.add::<One<i32>>("forever", |k, (x, n)| {
             k.loop_::<_, ()>(n, |k, lp, i| {
-                x.store(k, 0, i);
+                x.store(0, i);
                 lp.continue_(k, i + 1)
             });
-            x.store(k, 1, n);
+            x.store(1, n);
         });
         self.add::<One<i32>>("once", |k, (x, n)| {
             k.for_loop(range(0, n), (), |k, lp, i, ()| {
-                x.store(k, 0, i);
+                x.store(0, i);
                 lp.break_(k, ())
             });
             let v: Val<'_, i32> = k.loop_(n, |k, lp, i| lp.break_(k, i + 1));
             k.for_loop(range(0, 4), v, |k, _, i, v| {
-                x.store(k, i, v);
+                x.store(i, v);
                 k.return_()
             });
         });
@@ -198,7 +198,7 @@ impl Flow {
                     k.while_((a, b + j), |_, (a, b)| a.lt(b), |_, (a, b)| (a + b, b - 1))
                 })
             });
-            x.store(k, 0, sum.0 ^ sum.1);
+            x.store(0, sum.0 ^ sum.1);
         });
     }
 
@@ -208,14 +208,14 @@ impl Flow {
             let found = k.loop_((0, n), |k, first, (a, b)| {
                 k.for_loop(range(a, b), (a, b), |k, second, i, (c, d)| {
                     let e: Val<'_, i32> = k.loop_(i, |k, third, e| {
-                        let v = x.load(k, e);
+                        let v = x.load(e);
                         k.if_(v.eq(1), |k| first.break_(k, (v, e)));
                         k.if_(v.eq(2), |k| first.continue_(k, (b, a)));
                         k.if_(v.eq(3), |k| second.break_(k, (d, c)));
                         k.if_(v.eq(4), |k| second.continue_(k, (d, c)));
                         k.if_(v.eq(5), |k| second.continue_(k, (c, d)));
                         k.if_(v.eq(6), |k| {
-                            x.store(k, 0, v);
+                            x.store(0, v);
                             k.return_()
                         });
                         k.if_(v.eq(7), |k| k.return_());
@@ -225,44 +225,44 @@ impl Flow {
                 });
                 first.continue_(k, (a + 1, b))
             });
-            x.store(k, 1, found.0);
-            x.store(k, 2, found.1);
+            x.store(1, found.0);
+            x.store(2, found.1);
         });
         self.add::<One<i32>>("early_return", |k, (x, n)| {
             k.if_(k.thread_idx().x.ge(n), |k| k.return_());
             let s = k.shared::<i32>(64);
-            s.store(k, k.thread_idx().x, n);
+            s.store(k.thread_idx().x, n);
             k.barrier();
-            x.store(k, k.thread_idx().x, s.load(k, 0));
+            x.store(k.thread_idx().x, s.load(0));
         });
     }
 
     fn variables(&mut self) {
         self.add::<One<f32>>("accumulators", |k, (x, a)| {
             let acc = k.registers::<f32>(16);
-            acc.fill(k, 0.0);
-            k.for_(range(0, 64), (), |k, i, ()| {
-                let v = x.load(k, i);
+            acc.fill(0.0);
+            k.for_(range(0, 64), (), |_, i, ()| {
+                let v = x.load(i);
                 for j in 0..16 {
-                    let old = acc.get(k, j);
-                    acc.set(k, j, v.fma(a + j as f32, old));
+                    let old = acc.get(j);
+                    acc.set(j, v.fma(a + j as f32, old));
                 }
             });
             for j in 0..16 {
-                x.store(k, j as i32, acc.get(k, j));
+                x.store(j as i32, acc.get(j));
             }
         });
         self.add::<(GlobalMut<f32>, bool)>("swapped", |k, (x, flag)| {
-            let (a, b) = (k.var(x.load(k, 0)), k.var(x.load(k, 1)));
+            let (a, b) = (k.var(x.load(0)), k.var(x.load(1)));
             let was = k.var(flag);
-            k.for_(range(0u16, 100), (), |k, _, ()| {
-                let (old_a, old_b) = (a.get(k), b.get(k));
-                a.set(k, old_b);
-                b.set(k, old_a);
-                was.set(k, !was.get(k));
+            k.for_(range(0u16, 100), (), |_, _, ()| {
+                let (old_a, old_b) = (a.get(), b.get());
+                a.set(old_b);
+                b.set(old_a);
+                was.set(!was.get());
             });
-            let sum = was.get(k).select(a.get(k), a.get(k) + b.get(k));
-            x.store(k, 0, sum);
+            let sum = was.get().select(a.get(), a.get() + b.get());
+            x.store(0, sum);
         });
     }
 }

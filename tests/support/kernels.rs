@@ -12,7 +12,7 @@ pub(crate) type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 pub(crate) fn axpy(target: Target) -> Kernel<Axpy> {
     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| y.store(k, i, a * x.load(k, i) + y.load(k, i)));
+        k.if_(i.lt(n), |_| y.store(i, a * x.load(i) + y.load(i)));
     })
     .expect("the kernel is right")
 }

@@ -28,7 +28,7 @@ pub(crate) fn check_grid<T: Element>(
             let block = b.x + blocks.x * (b.y + blocks.y * b.z);
             let i = block * (dim.x * dim.y * dim.z) + thread;
             let value = body(k, i);
-            out.store(k, i, value);
+            out.store(i, value);
         })
         .unwrap_or_else(|errors| panic!("{errors}"))
     };

@@ -2,7 +2,7 @@
 //! threads.
 
 use tilewright::ir::builder::DeviceCoord;
-use tilewright::ir::{Body, GlobalMut, Kernel, KernelOptions, Target};
+use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::atom::{MmaAtom, TiledMma};
@@ -46,26 +46,26 @@ fn accumulators_are_rows_and_columns() {
             let thread = k.thread_idx().x;
             let thr = mma.slice(thread);
             let acc = thr.fragment_c::<f32>(k, shape!(m, n));
-            let x = Tensor::new(k, x, layout!((m, n) : (n, 1)));
-            copy(k, &thr.partition_c(k, &x), &acc);
-            let [first, column] = rows.origin(k, &mma, thread);
+            let x = Tensor::new(x, layout!((m, n) : (n, 1)));
+            copy(&thr.partition_c(&x), &acc);
+            let [first, column] = rows.origin(&mma, thread);
             for (r, offset) in rows.row_offsets().iter().enumerate() {
                 let row = first + *offset;
-                let max = rows.fold(k, &acc, r, k.constant(f32::MIN), |a, b| a.max(b));
-                let sum = rows.fold(k, &acc, r, k.constant(0.0), |a, b| a + b);
-                w.store(k, row * 2, rows.reduce_lanes(k, max, |a, b| a.max(b)));
-                w.store(k, row * 2 + 1, rows.reduce_lanes(k, sum, |a, b| a + b));
-                for (value, offset) in rows.row(k, &acc, r).into_iter().zip(rows.column_offsets()) {
-                    y.store(k, row * n + (column + *offset), value);
+                let max = rows.fold(&acc, r, k.constant(f32::MIN), |a, b| a.max(b));
+                let sum = rows.fold(&acc, r, k.constant(0.0), |a, b| a + b);
+                w.store(row * 2, rows.reduce_lanes(max, |a, b| a.max(b)));
+                w.store(row * 2 + 1, rows.reduce_lanes(sum, |a, b| a + b));
+                for (value, offset) in rows.row(&acc, r).into_iter().zip(rows.column_offsets()) {
+                    y.store(row * n + (column + *offset), value);
                 }
             }
-            rows.mask(k, &acc, 0.5, |offset| {
+            rows.mask(&acc, 0.5, |offset| {
                 let row = first + offset;
                 let (low, high) = (row % 7, n as i32 - row % 5);
                 [Some(low - column), Some(high - column)]
             });
-            let z = Tensor::new(k, z, layout!((m, n) : (n, 1)));
-            copy(k, &acc, &thr.partition_c(k, &z));
+            let z = Tensor::new(z, layout!((m, n) : (n, 1)));
+            copy(&acc, &thr.partition_c(&z));
         })
         .unwrap();
         let places = || (0..m).flat_map(|row| (0..n).map(move |column| (row, column)));
@@ -98,8 +98,8 @@ fn accumulators_are_rows_and_columns() {
 }
 
 /// The coordinates of all elements of a part that the host knows.
-fn places(k: &Body<'_, '_>, part: &CoordTensor<'_>) -> Vec<Vec<i64>> {
-    let place = |i: i64| match part.coord(k, i) {
+fn places(part: &CoordTensor<'_>) -> Vec<Vec<i64>> {
+    let place = |i: i64| match part.coord(i) {
         DeviceCoord::Tuple(entries) => entries
             .iter()
             .map(|entry| match entry {
@@ -109,7 +109,7 @@ fn places(k: &Body<'_, '_>, part: &CoordTensor<'_>) -> Vec<Vec<i64>> {
             .collect(),
         other => panic!("{other:?} is no place"),
     };
-    (0..part.size(k)).map(place).collect()
+    (0..part.size()).map(place).collect()
 }
 
 /// The accumulators of each word of A have the coordinates of the two elements of A in that word,
@@ -127,8 +127,8 @@ fn accumulators_are_the_operand_a_of_the_next_product() {
         let kernel = Kernel::<()>::build("host", Target::SM_90A, |k, ()| {
             let matrix = CoordTensor::identity(k, shape!(m, n));
             for thread in 0..threads {
-                let of_c = places(k, &from.slice(thread).partition_c(k, &matrix));
-                let of_a = places(k, &to.slice(thread).partition_a(k, &matrix));
+                let of_c = places(&from.slice(thread).partition_c(&matrix));
+                let of_a = places(&to.slice(thread).partition_a(&matrix));
                 assert_eq!(operand.words().len() * 2, of_a.len());
                 for (word, elements) in operand.words().iter().zip(of_a.chunks(2)) {
                     let found = word.map(|register| &of_c[register as usize]);

@@ -32,7 +32,7 @@ fn copied<T: Element + From<i16>>(
             let first = k.constant(first);
             let copy = tile.slice(k, from, pitch, first, [rows, columns], &ring);
             for part in 0..parts {
-                copy.start_part(k, k.constant(1), k.constant(depth), part, parts);
+                copy.start_part(k.constant(1), k.constant(depth), part, parts);
             }
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
@@ -41,7 +41,7 @@ fn copied<T: Element + From<i16>>(
             for i in 0..(extent * line / threads) as i32 {
                 let at = thread + i * threads as i32;
                 let (mn, depth) = (at % extent as i32, at / extent as i32);
-                to.store(k, at, ring.load(k, (mn, depth, 1)));
+                to.store(at, ring.load((mn, depth, 1)));
             }
         },
     )
@@ -163,28 +163,24 @@ fn a_ring_has_the_operands_of_its_slices() {
             for i in 0..3 * 64 * 64 / 128 {
                 let at = thread + i * 128;
                 let number = at.cvt::<f32>().cvt::<bf16>();
-                ring.store(k, (at % 64, at / 64 % 64, at / 4096), number);
+                ring.store((at % 64, at / 64 % 64, at / 4096), number);
             }
             k.barrier();
             let thr = mma.slice(thread);
             let words = thr.fragment_words(k, operand, shape!(64, 16));
-            let part = load.partition(k, thread, &ring);
-            let steps = load.ring(k, thread, &ring);
+            let part = load.partition(thread, &ring);
+            let steps = load.ring(thread, &ring);
             let count = words.variables().len();
             for stage in 0..3 {
                 for step in 0..4 {
                     let at = ((stage * 4 + step) * 128 + thread) * count;
-                    load.load(
-                        k,
-                        &part.slice(k, (.., .., i64::from(step), i64::from(stage))),
-                        &words,
-                    );
+                    load.load(&part.slice((.., .., i64::from(step), i64::from(stage))), &words);
                     for i in 0..count {
-                        sliced.store(k, at + i, words.variables().get(k, i));
+                        sliced.store(at + i, words.variables().get(i));
                     }
-                    steps.stage(k.constant(stage)).load(k, step as u32, &words);
+                    steps.stage(k.constant(stage)).load(step as u32, &words);
                     for i in 0..count {
-                        moved.store(k, at + i, words.variables().get(k, i));
+                        moved.store(at + i, words.variables().get(i));
                     }
                 }
             }
@@ -218,13 +214,13 @@ fn parts_and_steps_that_there_are_not_are_errors() {
             let tensor = SharedTensor::<bf16>::shared_aligned(k, ring.clone(), 1024);
             let (zero, pitch) = (k.constant(0), k.constant(64i64));
             let copy = tile.slice(k, x, pitch, zero, [k.constant(64), k.constant(64)], &tensor);
-            copy.start_part(k, zero, zero, part, parts);
+            copy.start_part(zero, zero, part, parts);
             k.cp_async_commit_group();
             k.cp_async_wait_group(0);
             k.barrier();
             let thread = k.thread_idx().x;
             let words = mma.slice(thread).fragment_words(k, Operand::A, shape!(64, 16));
-            load.ring(k, thread, &tensor).stage(zero).load(k, step, &words);
+            load.ring(thread, &tensor).stage(zero).load(step, &words);
         });
         kernel.err().map(|errors| errors.to_string())
     };

@@ -23,10 +23,10 @@ type Signature = (Global<f32>, GlobalMut<f32>);
 
 /// The kernel, and how many loads it has.
 fn kernel(from: &Layout, to: &Layout, align: u32, vectors: bool) -> (Kernel<Signature>, usize) {
-    let kernel = Kernel::<Signature>::build("copy", Target::SM_80, |k, (x, y)| {
-        let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, align), from.clone());
-        let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to.clone());
-        if vectors { autovec_copy(k, &x, &y) } else { copy(k, &x, &y) }
+    let kernel = Kernel::<Signature>::build("copy", Target::SM_80, |_, (x, y)| {
+        let x = Tensor::new(TensorPointer::new(x).assume_aligned(align), from.clone());
+        let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), to.clone());
+        if vectors { autovec_copy(&x, &y) } else { copy(&x, &y) }
     });
     let kernel = kernel.unwrap();
     let loads = kernel.ptx().text().matches("ld.global").count();
@@ -86,10 +86,10 @@ fn swizzled_memory() {
         let rows: Layout = "(4,8):(8,1)".parse().unwrap();
         let kernel = Kernel::<Signature>::build("stage", Target::SM_80, |k, (x, y)| {
             let staged = SharedTensor::<f32>::shared(k, tile.clone());
-            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), rows.clone());
-            let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), rows.clone());
-            autovec_copy(k, &x, &staged);
-            autovec_copy(k, &staged, &y);
+            let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), rows.clone());
+            let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), rows.clone());
+            autovec_copy(&x, &staged);
+            autovec_copy(&staged, &y);
         });
         let kernel = kernel.unwrap();
         assert_eq!(kernel.ptx().text().matches("ld.shared").count(), loads, "{tile}");
@@ -110,15 +110,13 @@ fn registers_go_along_with_any_vector() {
         for (memory, align, accesses) in memories {
             let (held, memory): (Layout, Layout) = (held.parse().unwrap(), memory.parse().unwrap());
             let kernel = Kernel::<Signature>::build("held", Target::SM_80, |k, (x, y)| {
-                let x =
-                    Tensor::new(k, TensorPointer::new(x).assume_aligned(k, align), memory.clone());
-                let y =
-                    Tensor::new(k, TensorPointer::new(y).assume_aligned(k, align), memory.clone());
+                let x = Tensor::new(TensorPointer::new(x).assume_aligned(align), memory.clone());
+                let y = Tensor::new(TensorPointer::new(y).assume_aligned(align), memory.clone());
                 let held = RegisterTensor::<f32>::registers(k, held.clone());
                 let other = RegisterTensor::<f32>::registers(k, layout!((4, 8)));
-                autovec_copy(k, &x, &held);
-                autovec_copy(k, &held, &other);
-                autovec_copy(k, &other, &y);
+                autovec_copy(&x, &held);
+                autovec_copy(&held, &other);
+                autovec_copy(&other, &y);
             });
             let kernel = kernel.unwrap();
             let text = kernel.ptx();
@@ -140,19 +138,19 @@ fn predicates_bound_vectors() {
     for (by_row, columns, loads) in [(true, 8, 8), (false, 8, 32), (true, 6, 16), (true, 5, 32)] {
         let build = |vectors: bool| {
             let kernel = Kernel::<Params>::build("part", Target::SM_80, |k, (x, y, n)| {
-                let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), memory.clone());
-                let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), memory.clone());
+                let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), memory.clone());
+                let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), memory.clone());
                 let places = Tensor::identity(k, memory.shape().to_owned());
                 let inside =
-                    if by_row { places.within(k, (n, columns)) } else { places.within(k, (4, n)) };
-                let held = x.fragment_like::<f32>(k);
-                held.fill(k, 7.0);
+                    if by_row { places.within((n, columns)) } else { places.within((4, n)) };
+                let held = x.fragment_like::<f32>();
+                held.fill(7.0);
                 if vectors {
-                    autovec_copy_if(k, &inside, &x, &held);
+                    autovec_copy_if(&inside, &x, &held);
                 } else {
-                    copy_if(k, &inside, &x, &held);
+                    copy_if(&inside, &x, &held);
                 }
-                autovec_copy(k, &held, &y);
+                autovec_copy(&held, &y);
             });
             kernel.unwrap()
         };

@@ -26,19 +26,19 @@ fn elements_arrive_where_they_belong() {
         let cosize = |layout: &Layout| layout.cosize().unwrap().to_static().unwrap() as usize;
         type InOut = (Global<i32>, GlobalMut<i32>);
         let kernel = Kernel::<InOut>::build("bulk", Target::SM_90, |k, (x, y)| {
-            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), from.clone());
-            let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to.clone());
+            let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), from.clone());
+            let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), to.clone());
             let tile = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 16);
             let full = k.shared::<u64>(1).mbarrier(0);
             k.if_(k.thread_idx().x.eq(0), |k| {
-                full.init(k, 1);
+                full.init(1);
                 k.fence_mbarrier_init();
-                let bytes = bulk_copy(k, &x, &tile, full);
+                let bytes = bulk_copy(&x, &tile, full);
                 assert_eq!(bytes, 1024);
-                full.arrive_expect_tx(k, bytes);
-                full.wait_parity(k, 0);
+                full.arrive_expect_tx(bytes);
+                full.wait_parity(0);
                 k.fence_proxy_async(ProxySpace::SharedCta);
-                bulk_store(k, &tile, &y);
+                bulk_store(&tile, &y);
                 k.cp_async_bulk_commit_group();
                 k.cp_async_bulk_wait_group(0, BulkWait::Done);
             });
@@ -75,23 +75,23 @@ fn what_bulk_copies_do_not_move_is_named() {
     let bulk = TiledCopy::new(bulk, Scalar::F32, &layout!((8, 8)), &layout!((1, 4))).unwrap();
     let errors = Kernel::<(GlobalMut<f32>,)>::build("wrong", Target::SM_90, |k, (x,)| {
         let full = k.shared::<u64>(1).mbarrier(0);
-        let aligned = TensorPointer::new(x).assume_aligned(k, 16);
-        let x = Tensor::new(k, x, layout!((8, 32):(32, 1)));
-        let rows = Tensor::new(k, aligned, layout!((8, 32):(32, 1)));
-        let odd = Tensor::new(k, aligned, layout!((8, 32):(33, 1)));
+        let aligned = TensorPointer::new(x).assume_aligned(16);
+        let x = Tensor::new(x, layout!((8, 32):(32, 1)));
+        let rows = Tensor::new(aligned, layout!((8, 32):(32, 1)));
+        let odd = Tensor::new(aligned, layout!((8, 32):(33, 1)));
         let tile = SharedTensor::<f32>::shared(k, layout!((8, 32):(32, 1)));
         let columns = SharedTensor::<f32>::shared(k, layout!((8, 32)));
         let swizzled: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse().unwrap();
         let swizzled = SharedTensor::<f32>::shared_aligned(k, swizzled, 128);
-        bulk_copy(k, &x, &tile, full);
-        bulk_copy(k, &odd, &tile, full);
-        bulk_copy(k, &rows, &columns, full);
-        bulk_copy(k, &rows, &swizzled, full);
-        bulk_store(k, &tile.slice(k, (.., 0)), &rows);
+        bulk_copy(&x, &tile, full);
+        bulk_copy(&odd, &tile, full);
+        bulk_copy(&rows, &columns, full);
+        bulk_copy(&rows, &swizzled, full);
+        bulk_store(&tile.slice((.., 0)), &rows);
         let thr = tma.slice(0);
-        thr.copy(k, &thr.partition_s(k, &rows), &thr.partition_d(k, &tile));
+        thr.copy(&thr.partition_s(&rows), &thr.partition_d(&tile));
         let thr = bulk.slice(0);
-        thr.copy(k, &thr.partition_s(k, &tile), &thr.partition_d(k, &rows));
+        thr.copy(&thr.partition_s(&tile), &thr.partition_d(&rows));
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

@@ -32,18 +32,18 @@ fn message<S: Params>(kernel: Result<Kernel<S>, BuildErrors>) -> String {
 #[test]
 fn pointers_walk_through_loops() {
     let kernel = Kernel::<InOut>::build("walk", Target::SM_80, |k, (x, y)| {
-        let x = TensorPointer::new(x).assume_aligned(k, 16) + 4;
+        let x = TensorPointer::new(x).assume_aligned(16) + 4;
         let step = k.thread_idx().x * 4 + 4;
         let (last, sum) = k.for_(range(0, 5), (x, 0), |k, _, (at, sum)| {
             assert_eq!(at.alignment(), 16);
             let four = RegisterTensor::<i32>::registers(k, layout!(4));
-            autovec_copy(k, &Tensor::new(k, at, layout!(4)), &four);
-            let sum = (0..4).fold(sum, |sum, i| sum + four.load(k, i));
+            autovec_copy(&Tensor::new(at, layout!(4)), &four);
+            let sum = (0..4).fold(sum, |sum, i| sum + four.load(i));
             (at + step, sum)
         });
         let t = k.thread_idx().x;
-        y.store(k, t * 2, sum);
-        y.store(k, t * 2 + 1, last.load(k));
+        y.store(t * 2, sum);
+        y.store(t * 2 + 1, last.load());
     });
     let text = kernel.as_ref().unwrap().ptx().text().to_owned();
     assert_eq!(text.matches("ld.global.v4").count(), 1, "{text}");
@@ -60,7 +60,7 @@ fn pointers_walk_through_loops() {
 #[test]
 fn results_know_what_holds_on_both_paths() {
     let kernel = Kernel::<InOut>::build("paths", Target::SM_80, |k, (x, y)| {
-        let x = TensorPointer::new(x).assume_aligned(k, 32);
+        let x = TensorPointer::new(x).assume_aligned(32);
         let t = k.thread_idx().x;
         let chosen = k.if_else(t.gt(1), |k| k.yield_(x + 4), |k| k.yield_(x + t * 2));
         assert_eq!(chosen.alignment(), 8);
@@ -73,14 +73,14 @@ fn results_know_what_holds_on_both_paths() {
         let kept = k.if_with(t.eq(2), x, |_| x + 16);
         assert_eq!(kept.alignment(), 32);
         let found = k.loop_(x, |k, l, at| {
-            k.if_(at.load(k).ge(t * 3), |k| l.break_(k, at));
+            k.if_(at.load().ge(t * 3), |k| l.break_(k, at));
             l.continue_(k, at + 8)
         });
         assert_eq!(found.alignment(), 32);
-        y.store(k, t * 4, chosen.load(k));
-        y.store(k, t * 4 + 1, of_cases.load(k));
-        y.store(k, t * 4 + 2, kept.load(k));
-        y.store(k, t * 4 + 3, found.load(k));
+        y.store(t * 4, chosen.load());
+        y.store(t * 4 + 1, of_cases.load());
+        y.store(t * 4 + 2, kept.load());
+        y.store(t * 4 + 3, found.load());
     });
     let expected = |t: i32| {
         let (chosen, kept) = (if t > 1 { 4 } else { 2 * t }, if t == 2 { 16 } else { 0 });
@@ -107,31 +107,31 @@ tilewright::values! {
 #[test]
 fn structs_of_tensors_and_fragments_are_carried() {
     let kernel = Kernel::<InOut>::build("window", Target::SM_80, |k, (x, y)| {
-        let rows = Tensor::new(k, x, layout!((2, 4) : (8, 1)));
+        let rows = Tensor::new(x, layout!((2, 4) : (8, 1)));
         let seen = RegisterTensor::<i32>::registers(k, layout!((2, 4)));
-        seen.fill(k, 0);
+        seen.fill(0);
         let first = Window { rows, seen, count: k.constant(0) };
         let last = k.while_(
             first,
             |_, window| window.count.lt(5),
-            |k, window| {
-                let sum = window.seen.load_all(k) + window.rows.load_all(k);
-                window.seen.store_all(k, &sum);
+            |_, window| {
+                let sum = window.seen.load_all() + window.rows.load_all();
+                window.seen.store_all(&sum);
                 // Two rows on.
-                let rows = window.rows.domain_offset(k, (2, 0));
+                let rows = window.rows.domain_offset((2, 0));
                 Window { rows, count: window.count + 1, ..window }
             },
         );
-        let y = Tensor::new(k, y, layout!((3, 2, 4) : (8, 4, 1)));
-        y.slice(k, (0, .., ..)).store_all(k, &last.rows.load_all(k));
-        y.slice(k, (1, .., ..)).store_all(k, &last.seen.load_all(k));
+        let y = Tensor::new(y, layout!((3, 2, 4) : (8, 4, 1)));
+        y.slice((0, .., ..)).store_all(&last.rows.load_all());
+        y.slice((1, .., ..)).store_all(&last.seen.load_all());
         let x = *last.rows.data();
         let ends = k.for_(range(0, 3), Ends { first: x, last: x + 80 }, |_, _, ends| Ends {
             first: ends.first + 1,
             last: ends.last - 1,
         });
-        y.store(k, (2, 0, 0), ends.first.load(k));
-        y.store(k, (2, 1, 0), ends.last.load(k));
+        y.store((2, 0, 0), ends.first.load());
+        y.store((2, 1, 0), ends.last.load());
     });
     for y in run(kernel, 1, 24) {
         for (i, (row, column)) in (0..2).flat_map(|r| (0..4).map(move |c| (r, c))).enumerate() {
@@ -152,8 +152,8 @@ fn tiles_and_ring_states_are_results() {
         let b = SharedTensor::<i32>::shared(k, swizzled);
         let t = k.thread_idx().x;
         for column in 0..4 {
-            a.store(k, (t, column), x.load(k, t * 4 + column));
-            b.store(k, (t, column), x.load(k, t * 4 + column) + 100);
+            a.store((t, column), x.load(t * 4 + column));
+            b.store((t, column), x.load(t * 4 + column) + 100);
         }
         k.barrier();
         let chosen = k.if_else(
@@ -162,11 +162,11 @@ fn tiles_and_ring_states_are_results() {
             |k| k.yield_((b.clone(), a.clone())),
         );
         assert_eq!(chosen.0.swizzle(), a.swizzle());
-        y.store(k, t * 2, chosen.0.load(k, (7 - t, 1)));
+        y.store(t * 2, chosen.0.load((7 - t, 1)));
         let pipe = TmaPipeline::new(k, 3, 128, 1);
-        let state = pipe.consumer(k);
+        let state = pipe.consumer();
         let state = k.if_else(t.lt(4), |k| k.yield_(state), |k| k.yield_(state.next()));
-        y.store(k, t * 2 + 1, state.next().stage);
+        y.store(t * 2 + 1, state.next().stage);
         Ok::<(), tilewright::layout::LayoutError>(())
     });
     for y in run(kernel, 8, 16) {
@@ -181,7 +181,7 @@ fn tiles_and_ring_states_are_results() {
 fn what_cannot_be_carried_says_what_to_do() {
     type One = (Global<i32>,);
     let text = message(Kernel::<One>::build("k", Target::SM_80, |k, (x,)| {
-        let x = TensorPointer::new(x).assume_aligned(k, 16);
+        let x = TensorPointer::new(x).assume_aligned(16);
         let t = k.thread_idx().x;
         k.for_(range(0, 4), x, |_, _, at| at + t);
     }));
@@ -191,21 +191,21 @@ fn what_cannot_be_carried_says_what_to_do() {
     );
     assert!(text.contains("tests/tensor/carried.rs"), "{text}");
     Kernel::<One>::build("k", Target::SM_80, |k, (x,)| {
-        let x = TensorPointer::new(x).assume_aligned(k, 16);
+        let x = TensorPointer::new(x).assume_aligned(16);
         let t = k.thread_idx().x;
         k.for_(range(0, 4), x.without_alignment(), |_, _, at| at + t);
     })
     .unwrap();
     let text = message(Kernel::<One>::build("k", Target::SM_80, |k, (x,)| {
-        let x = Tensor::new(k, x, layout!((4, 8)));
-        k.for_(range(0, 4), x, |k, _, x| x.slice(k, (0, ..)));
+        let x = Tensor::new(x, layout!((4, 8)));
+        k.for_(range(0, 4), x, |_, _, x| x.slice((0, ..)));
     }));
     assert!(text.contains("o (4,8):(1,4), but the next iteration gets a tensor"), "{text}");
     assert!(text.contains("carry the pointer and make the tensor in the body"), "{text}");
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let t = k.thread_idx().x;
         let fragment = |k: &tilewright::ir::Body<'_, '_>| {
-            RegisterTensor::<i32>::registers(k, layout!(4)).fill(k, 1);
+            RegisterTensor::<i32>::registers(k, layout!(4)).fill(1);
         };
         fragment(k);
         let (a, b) = (
@@ -213,17 +213,17 @@ fn what_cannot_be_carried_says_what_to_do() {
             RegisterTensor::<i32>::registers(k, layout!(4)),
         );
         let chosen = k.if_else(t.eq(0), |k| k.yield_(a.clone()), |k| k.yield_(b.clone()));
-        chosen.load(k, 0);
+        chosen.load(0);
     }));
     assert!(text.contains("all paths must carry the same fragment: make it before"), "{text}");
     // A fragment of the loop's body does not outlive it.
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let fragment = k.loop_((), |k, l, ()| {
             let fragment = RegisterTensor::<i32>::registers(k, layout!(4));
-            fragment.fill(k, 1);
+            fragment.fill(1);
             l.break_(k, fragment)
         });
-        fragment.load(k, 0);
+        fragment.load(0);
     }));
     assert!(text.contains("belong to a body that has ended: make them before that body"), "{text}");
     assert_eq!(text.matches("carried.rs").count(), 2, "{text}");
@@ -231,7 +231,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         let swizzled: ComposedLayout = "S<2,0,3> o 0 o (8,4):(4,1)".parse()?;
         let tile = SharedTensor::<i32>::shared(k, swizzled);
         let t = k.thread_idx().x;
-        k.if_with(t.eq(0), *tile.slice(k, (1, ..)).data(), |k| *tile.slice(k, (t, ..)).data());
+        k.if_with(t.eq(0), *tile.slice((1, ..)).data(), |_| *tile.slice((t, ..)).data());
         Ok::<(), tilewright::layout::LayoutError>(())
     }));
     assert!(text.contains("carry the offset, and slice or move the tensor in the body"), "{text}");
@@ -244,8 +244,8 @@ fn fragments_are_asserted() {
     use tilewright::runtime::RuntimeError;
     let kernel = Kernel::<(Global<i32>,)>::build("check", Target::SM_80, |k, (x,)| {
         let t = k.thread_idx().x;
-        let row = Tensor::new(k, x, layout!((4, 6) : (6, 1))).slice(k, (t, ..));
-        row.load_all(k).ne(7).assert(k, "no 7");
+        let row = Tensor::new(x, layout!((4, 6) : (6, 1))).slice((t, ..));
+        row.load_all().ne(7).assert("no 7");
     });
     let kernel = kernel.unwrap();
     let mut numbers = vec![0; 24];

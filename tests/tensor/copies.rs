@@ -11,7 +11,7 @@ mod paged_kv;
 use rng::Rng;
 use tilewright::ir::builder::DeviceCoord;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, bf16, f16, range};
+use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16, f16, range};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::atom::{
@@ -177,14 +177,14 @@ fn check_universal<T: Element>(seed: u64) {
         let Case { tiled, x, y, tile, vectors, .. } = &case_of;
         let kernel = Kernel::<InOut<T>>::build("copy", Target::SM_80, |k, (a, b, ..)| {
             let thr = tiled.slice(k.thread_idx().x);
-            let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
-            let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
+            let a = Tensor::new(TensorPointer::new(a).assume_aligned(16), x.layout());
+            let b = Tensor::new(TensorPointer::new(b).assume_aligned(16), y.layout());
             let tile = SharedTensor::<T>::shared(k, tile.clone());
-            thr.copy(k, &thr.partition_s(k, &a), &thr.partition_d(k, &tile));
+            thr.copy(&thr.partition_s(&a), &thr.partition_d(&tile));
             k.barrier();
-            let held: RegisterTensor<'_, T> = thr.partition_s(k, &tile).fragment_like(k);
-            thr.copy(k, &thr.partition_s(k, &tile), &held);
-            thr.copy(k, &held, &thr.partition_d(k, &b));
+            let held: RegisterTensor<'_, T> = thr.partition_s(&tile).fragment_like();
+            thr.copy(&thr.partition_s(&tile), &held);
+            thr.copy(&held, &thr.partition_d(&b));
         });
         let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
         let ptx = kernel.ptx();
@@ -245,36 +245,36 @@ fn check_predicated<T: Element>(seed: u64, op: impl Fn(u32) -> CopyOp, zeros: bo
         let kernel =
             Kernel::<InOut<T>>::build("copy", Target::SM_80, |k, (a, b, rows, columns)| {
                 let thr = tiled.slice(k.thread_idx().x);
-                let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
-                let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
-                let from = thr.partition_s(k, &a);
+                let a = Tensor::new(TensorPointer::new(a).assume_aligned(16), x.layout());
+                let b = Tensor::new(TensorPointer::new(b).assume_aligned(16), y.layout());
+                let from = thr.partition_s(&a);
                 let [m, n] = x.extents;
-                let places = thr.partition_s(k, &CoordTensor::identity(k, shape!(m, n)));
+                let places = thr.partition_s(&CoordTensor::identity(k, shape!(m, n)));
                 let inside = match by {
-                    By::Elements if x.rows => places.within(k, (rows, ..)),
-                    By::Elements => places.within(k, (.., columns)),
-                    By::Vectors => places.slice(k, ((0, ..), .., ..)).within(k, (rows, columns)),
-                    By::Rest => places.slice(k, ((0, 0), .., ..)).within(k, (rows, columns)),
+                    By::Elements if x.rows => places.within((rows, ..)),
+                    By::Elements => places.within((.., columns)),
+                    By::Vectors => places.slice(((0, ..), .., ..)).within((rows, columns)),
+                    By::Rest => places.slice(((0, 0), .., ..)).within((rows, columns)),
                 };
                 if asynchronous {
                     let tile = SharedTensor::<T>::shared(k, tile.clone());
-                    let part = thr.partition_d(k, &tile);
+                    let part = thr.partition_d(&tile);
                     let untouched =
                         TensorSsa::full(k, part.shape().to_owned(), T::from_bits(UNTOUCHED));
-                    part.store_all(k, &untouched);
+                    part.store_all(&untouched);
                     if zeros {
-                        thr.copy_zfill(k, &inside, &from, &part);
+                        thr.copy_zfill(&inside, &from, &part);
                     } else {
-                        thr.copy_if(k, &inside, &from, &part);
+                        thr.copy_if(&inside, &from, &part);
                     }
                     k.cp_async_commit_group();
                     k.cp_async_wait_group(0);
                     k.barrier();
-                    copy(k, &part, &thr.partition_d(k, &b));
+                    copy(&part, &thr.partition_d(&b));
                 } else if zeros {
-                    thr.copy_zfill(k, &inside, &from, &thr.partition_d(k, &b));
+                    thr.copy_zfill(&inside, &from, &thr.partition_d(&b));
                 } else {
-                    thr.copy_if(k, &inside, &from, &thr.partition_d(k, &b));
+                    thr.copy_if(&inside, &from, &thr.partition_d(&b));
                 }
             });
         let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
@@ -328,21 +328,21 @@ fn asynchronous_copies_fill_shared_memory() {
         let kernel =
             Kernel::<InOut<f16>>::build("copy", Target::SM_80, |k, (a, b, rows, columns)| {
                 let thr = tiled.slice(k.thread_idx().x);
-                let a = Tensor::new(k, TensorPointer::new(a).assume_aligned(k, 16), x.layout());
-                let b = Tensor::new(k, TensorPointer::new(b).assume_aligned(k, 16), y.layout());
+                let a = Tensor::new(TensorPointer::new(a).assume_aligned(16), x.layout());
+                let b = Tensor::new(TensorPointer::new(b).assume_aligned(16), y.layout());
                 let tile = SharedTensor::<f16>::shared(k, tile.clone());
-                let (from, to) = (thr.partition_s(k, &a), thr.partition_d(k, &tile));
+                let (from, to) = (thr.partition_s(&a), thr.partition_d(&tile));
                 if case % 2 == 1 {
                     let [m, n] = x.extents;
-                    let places = thr.partition_s(k, &CoordTensor::identity(k, shape!(m, n)));
-                    let inside = places.slice(k, ((0, ..), .., ..)).within(k, (rows, columns));
-                    thr.copy_if(k, &inside, &from, &to);
+                    let places = thr.partition_s(&CoordTensor::identity(k, shape!(m, n)));
+                    let inside = places.slice(((0, ..), .., ..)).within((rows, columns));
+                    thr.copy_if(&inside, &from, &to);
                 } else {
-                    thr.copy(k, &from, &to);
+                    thr.copy(&from, &to);
                 }
                 k.cp_async_wait_all();
                 k.barrier();
-                copy(k, &to, &thr.partition_d(k, &b));
+                copy(&to, &thr.partition_d(&b));
             });
         let kernel = kernel.unwrap();
         let name =
@@ -392,24 +392,24 @@ fn check_matrices<T: Element>(seed: u64, orders: &[bool]) {
                 let kernel = Kernel::<OfMatrices<T>>::build("matrices", target, |k, (x, y)| {
                     let t = k.thread_idx().x;
                     let thr = tiled.slice(t);
-                    let x = Tensor::new(k, x, Layout::compact((m, n)));
-                    let y = Tensor::new(k, y, Layout::row_major((m, n)));
+                    let x = Tensor::new(x, Layout::compact((m, n)));
+                    let y = Tensor::new(y, Layout::row_major((m, n)));
                     let tile = SharedTensor::<T>::shared(k, tile.clone());
                     let all = || range(t, (m * n) as i32).step(32);
                     if store {
-                        let from = thr.partition_s(k, &x);
-                        let held: RegisterTensor<'_, T> = from.fragment_like(k);
-                        copy(k, &from, &held);
-                        thr.copy(k, &held, &thr.partition_d(k, &tile));
+                        let from = thr.partition_s(&x);
+                        let held: RegisterTensor<'_, T> = from.fragment_like();
+                        copy(&from, &held);
+                        thr.copy(&held, &thr.partition_d(&tile));
                         k.barrier();
-                        k.for_(all(), (), |k, i, ()| y.store(k, i, tile.load(k, i)));
+                        k.for_(all(), (), |_, i, ()| y.store(i, tile.load(i)));
                     } else {
-                        k.for_(all(), (), |k, i, ()| tile.store(k, i, x.load(k, i)));
+                        k.for_(all(), (), |_, i, ()| tile.store(i, x.load(i)));
                         k.barrier();
-                        let to = thr.partition_d(k, &y);
-                        let held: RegisterTensor<'_, T> = to.fragment_like(k);
-                        thr.copy(k, &thr.partition_s(k, &tile), &held);
-                        copy(k, &held, &to);
+                        let to = thr.partition_d(&y);
+                        let held: RegisterTensor<'_, T> = to.fragment_like();
+                        thr.copy(&thr.partition_s(&tile), &held);
+                        copy(&held, &to);
                     }
                 });
                 let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
@@ -454,13 +454,13 @@ fn check_moved<T: Element>(seed: u64) {
     let [m, n] = [16, 16 * per];
     let kernel = Kernel::<(Global<T>, GlobalMut<T>)>::build("moved", Target::SM_80, |k, (x, y)| {
         let thr = tiled.slice(k.thread_idx().x);
-        let x = Tensor::new(k, x, Layout::compact((m, n)));
-        let y = Tensor::new(k, y, Layout::row_major((m, n)));
-        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
-        let (a, b) = (from.fragment_like::<T>(k), to.fragment_like::<T>(k));
-        copy(k, &from, &a);
-        thr.copy(k, &a, &b);
-        copy(k, &b, &to);
+        let x = Tensor::new(x, Layout::compact((m, n)));
+        let y = Tensor::new(y, Layout::row_major((m, n)));
+        let (from, to) = (thr.partition_s(&x), thr.partition_d(&y));
+        let (a, b) = (from.fragment_like::<T>(), to.fragment_like::<T>());
+        copy(&from, &a);
+        thr.copy(&a, &b);
+        copy(&b, &to);
     });
     let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
     let name = "movmatrix.sync.aligned.m8n8.trans.b16 ";
@@ -485,15 +485,15 @@ fn matrices_move_between_registers() {
 }
 
 /// The coordinates of all elements of a tensor of coordinates that the host knows.
-fn places(k: &Body<'_, '_>, tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
-    let place = |i: i64| match tensor.coord(k, i) {
+fn places(tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
+    let place = |i: i64| match tensor.coord(i) {
         DeviceCoord::Tuple(entries) => match entries.as_slice() {
             [DeviceCoord::Host(row), DeviceCoord::Host(column)] => [*row, *column],
             other => panic!("{other:?} is no place"),
         },
         other => panic!("{other:?} is no place"),
     };
-    (0..tensor.size(k)).map(place).collect()
+    (0..tensor.size()).map(place).collect()
 }
 
 /// The retiled fragment of an MMA is the fragment of the copy made for it.
@@ -540,19 +540,19 @@ fn retiled_parts_are_those_of_the_copy() {
                     for thread in (0..mma.size().unwrap()).step_by(13) {
                         let (thr, copy) = (mma.slice(thread), copy.slice(thread));
                         let part = match operand {
-                            Operand::A => thr.partition_a(k, &matrix),
-                            Operand::B => thr.partition_b(k, &matrix),
-                            Operand::C => thr.partition_c(k, &matrix),
+                            Operand::A => thr.partition_a(&matrix),
+                            Operand::B => thr.partition_b(&matrix),
+                            Operand::C => thr.partition_c(&matrix),
                         };
                         // On the side of the registers.
                         let (retiled, own) = match op {
                             CopyOp::StMatrix { .. } => {
-                                (copy.retile_s(k, &part), copy.partition_s(k, &matrix))
+                                (copy.retile_s(&part), copy.partition_s(&matrix))
                             }
-                            _ => (copy.retile_d(k, &part), copy.partition_d(k, &matrix)),
+                            _ => (copy.retile_d(&part), copy.partition_d(&matrix)),
                         };
                         assert_eq!(retiled.shape(), own.shape(), "{op} of {operand:?}");
-                        assert_eq!(places(k, &retiled), places(k, &own), "{op} of {operand:?}");
+                        assert_eq!(places(&retiled), places(&own), "{op} of {operand:?}");
                     }
                 })
                 .unwrap_or_else(|errors| panic!("{op} of {operand:?}: {errors}"));
@@ -592,41 +592,40 @@ fn mistakes_are_errors_of_the_build() {
     .unwrap();
     let errors = Kernel::<(GlobalMut<f16>, i32)>::build("wrong", Target::SM_80, |k, (x, n)| {
         let t = k.thread_idx().x;
-        let x =
-            Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((32, 8) : (8, 1)));
+        let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), layout!((32, 8) : (8, 1)));
         let tile = SharedTensor::<f16>::shared(k, layout!((32, 8) : (8, 1)));
         // 1: the wrong memories.
         let thr = plain.slice(t);
-        let (from, to) = (thr.partition_s(k, &tile), thr.partition_d(k, &x));
-        thr.copy(k, &from, &to);
-        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &tile));
+        let (from, to) = (thr.partition_s(&tile), thr.partition_d(&x));
+        thr.copy(&from, &to);
+        let (from, to) = (thr.partition_s(&x), thr.partition_d(&tile));
         // 2: no zeros without zero fill.
-        let places = thr.partition_s(k, &CoordTensor::identity(k, shape!(32, 8)));
-        let rows = places.within(k, (n, ..));
-        thr.copy_zfill(k, &rows, &from, &to);
+        let places = thr.partition_s(&CoordTensor::identity(k, shape!(32, 8)));
+        let rows = places.within((n, ..));
+        thr.copy_zfill(&rows, &from, &to);
         // 3: a predicate that differs inside of a vector; 4: one of another size.
         let thr = zeros.slice(t);
-        thr.copy_if(k, &places.within(k, (.., n)), &from, &to);
+        thr.copy_if(&places.within((.., n)), &from, &to);
         let three = TensorSsa::full(k, shape!((3)), n.gt(0));
-        thr.copy_if(k, &three, &from, &to);
+        thr.copy_if(&three, &from, &to);
         // 5: matrices take no predicate; 6: they go to registers; 7: these are there before.
         let thr = load.slice(t);
-        let part = thr.partition_s(k, &tile);
-        let held = thr.partition_d(k, &tile).fragment_like::<f16>(k);
+        let part = thr.partition_s(&tile);
+        let held = thr.partition_d(&tile).fragment_like::<f16>();
         let one = TensorSsa::full(k, shape!((4)), n.gt(0));
-        thr.copy_if(k, &one, &part, &held);
-        thr.copy(k, &part, &thr.partition_d(k, &x));
+        thr.copy_if(&one, &part, &held);
+        thr.copy(&part, &thr.partition_d(&x));
         let moved = moved.slice(t);
         let pair = RegisterTensor::<f16>::registers(k, layout!(2));
-        pair.fill(k, f16::from_f32(0.0));
-        moved.copy(k, &moved.partition_s(k, &tile), &pair);
+        pair.fill(f16::from_f32(0.0));
+        moved.copy(&moved.partition_s(&tile), &pair);
         // 8: parts of different copies; 9: elements of another width.
         let thr = vectors.slice(t);
         let more = RegisterTensor::<f16>::registers(k, layout!((8, 2)));
-        thr.copy(k, &thr.partition_s(k, &x), &more);
+        thr.copy(&thr.partition_s(&x), &more);
         let wide = RegisterTensor::<f32>::registers(k, layout!(8));
-        wide.fill(k, 0.0);
-        thr.copy(k, &wide, &wide);
+        wide.fill(0.0);
+        thr.copy(&wide, &wide);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

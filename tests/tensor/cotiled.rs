@@ -105,10 +105,10 @@ fn cotiled_copies_run() {
     let kernel =
         Kernel::<(Global<f32>, GlobalMut<f32>)>::build("rows", Target::SM_80, |k, (x, y)| {
             let thr = tiled.slice(k.thread_idx().x);
-            let x = tilewright::tensor::view::TensorPointer::new(x).assume_aligned(k, 16);
-            let y = tilewright::tensor::view::TensorPointer::new(y).assume_aligned(k, 16);
-            let (x, y) = (Tensor::new(k, x, data.clone()), Tensor::new(k, y, data.clone()));
-            thr.copy(k, &thr.partition_s(k, &x), &thr.partition_d(k, &y));
+            let x = tilewright::tensor::view::TensorPointer::new(x).assume_aligned(16);
+            let y = tilewright::tensor::view::TensorPointer::new(y).assume_aligned(16);
+            let (x, y) = (Tensor::new(x, data.clone()), Tensor::new(y, data.clone()));
+            thr.copy(&thr.partition_s(&x), &thr.partition_d(&y));
         });
     let kernel = kernel.unwrap();
     for device in device::devices() {
@@ -129,13 +129,13 @@ fn check_shuffled<T: Element>(apart: u32, values: Vec<T>) {
     let [m, n] = [64, 4 * per];
     let kernel = Kernel::<(Global<T>, GlobalMut<T>)>::build("moved", Target::SM_80, |k, (x, y)| {
         let thr = tiled.slice(k.thread_idx().x);
-        let x = Tensor::new(k, x, Layout::compact((m, n)));
-        let y = Tensor::new(k, y, Layout::row_major((m, n)));
-        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
-        let (a, b) = (from.fragment_like::<T>(k), to.fragment_like::<T>(k));
-        copy(k, &from, &a);
-        thr.copy(k, &a, &b);
-        copy(k, &b, &to);
+        let x = Tensor::new(x, Layout::compact((m, n)));
+        let y = Tensor::new(y, Layout::row_major((m, n)));
+        let (from, to) = (thr.partition_s(&x), thr.partition_d(&y));
+        let (a, b) = (from.fragment_like::<T>(), to.fragment_like::<T>());
+        copy(&from, &a);
+        thr.copy(&a, &b);
+        copy(&b, &to);
     });
     let kernel = kernel.unwrap_or_else(|errors| panic!("{tiled}: {errors}"));
     assert_eq!(kernel.ptx().text().matches("shfl.sync.bfly.b32").count(), 4);

@@ -75,31 +75,31 @@ fn hopper(config: &Hopper) -> Result<Built, Box<dyn Error>> {
         let pipe = TmaPipeline::new(k, stages, copy_a.bytes() + copy_b.bytes(), consumers);
         let (thread, block) = (k.thread_idx().x, k.block_idx());
         let (row, column) = (block.x * m, block.y * n);
-        pipe.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, consumers], Some([40, 232]));
         warp_roles(k, &roles, 65536 / config.threads() / 8 * 8, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {
-                    k.for_(range(0, steps), pipe.producer(k), |k, step, state| {
-                        let (full, at) = (pipe.acquire(k, state), step * depth);
-                        copy_a.load(k, a, (row, at), &sa.slice(k, (.., .., state.stage)), full);
-                        copy_b.load(k, b, (column, at), &sb.slice(k, (.., .., state.stage)), full);
+                    k.for_(range(0, steps), pipe.producer(), |_, step, state| {
+                        let (full, at) = (pipe.acquire(state), step * depth);
+                        copy_a.load(a, (row, at), &sa.slice((.., .., state.stage)), full);
+                        copy_b.load(b, (column, at), &sb.slice((.., .., state.stage)), full);
                         state.next()
                     });
                 });
             }
             let products = WgmmaMainloop::new(k, &mma, pipe, thread - WarpRole::THREADS, &sa, &sb);
             let acc = mma.slice(0).fragment_c::<f32>(k, shape!(m, n));
-            let state = products.run(k, &acc, pipe.consumer(k), steps);
-            products.finish(k, state);
+            let state = products.run(&acc, pipe.consumer(), steps);
+            products.finish(state);
             let to = staging.offset(group * store.elements());
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), WarpRole::THREADS).aligned();
             let store = store.slice(k, d, to, thread % WarpRole::THREADS, barrier);
             let origin = [row + group * 64, column, k.constant(0)];
             let blocks = m / (64 * consumers);
-            store.tile(k, &acc, origin, [blocks, 64 * consumers, n], &());
-            store.finish(k);
+            store.tile(&acc, origin, [blocks, 64 * consumers, n], &());
+            store.finish();
         });
     })?;
     Ok((kernel, [copy_a, copy_b], store))
@@ -146,8 +146,8 @@ fn a_kernel_of_plain_loops_needs_no_cast() -> Result<(), Box<dyn Error>> {
             let (thread, block) = (k.thread_idx().x, k.block_idx());
             // The tiles of A and B, k by k; a pad keeps the stores free of conflicts.
             let tiles = k.shared_aligned::<f32>(2 * DEPTH * (TILE + 4), 16);
-            let sums = k.registers::<f32>(EACH * EACH).named(k, "sums");
-            sums.fill(k, 0.0);
+            let sums = k.registers::<f32>(EACH * EACH).named("sums");
+            sums.fill(0.0);
             let (down, right) = (thread / ACROSS, thread % ACROSS);
             k.for_(range(0, depth).step(DEPTH), (), |k, step, ()| {
                 for (which, (from, first)) in (0..).zip([(a, block.x * TILE), (b, block.y * TILE)])
@@ -155,12 +155,9 @@ fn a_kernel_of_plain_loops_needs_no_cast() -> Result<(), Box<dyn Error>> {
                     for part in 0..TILE * DEPTH / THREADS {
                         let at = thread + part * THREADS;
                         let (line, along) = (at / DEPTH, at % DEPTH);
-                        let element = from.load(k, (first + line) * depth + step + along);
-                        tiles.store(
-                            k,
-                            along * (TILE + 4) + line + which * DEPTH * (TILE + 4),
-                            element,
-                        );
+                        let element = from.load((first + line) * depth + step + along);
+                        tiles
+                            .store(along * (TILE + 4) + line + which * DEPTH * (TILE + 4), element);
                     }
                 }
                 k.barrier();
@@ -169,13 +166,13 @@ fn a_kernel_of_plain_loops_needs_no_cast() -> Result<(), Box<dyn Error>> {
                     let [x, y] = [(lines[0], down), (lines[1], right)].map(|(line, place)| {
                         let held = k.registers::<f32>(EACH);
                         for j in 0..EACH {
-                            held.set(k, j, line.load(k, i * (TILE + 4) + place * EACH + j));
+                            held.set(j, line.load(i * (TILE + 4) + place * EACH + j));
                         }
                         held
                     });
                     for (i, j) in (0..EACH).flat_map(|i| (0..EACH).map(move |j| (i, j))) {
-                        let sum = sums.get(k, i * EACH + j);
-                        sums.set(k, i * EACH + j, x.get(k, i).fma(y.get(k, j), sum));
+                        let sum = sums.get(i * EACH + j);
+                        sums.set(i * EACH + j, x.get(i).fma(y.get(j), sum));
                     }
                 });
                 k.barrier();
@@ -183,7 +180,7 @@ fn a_kernel_of_plain_loops_needs_no_cast() -> Result<(), Box<dyn Error>> {
             let row = block.x * TILE + down * EACH;
             let column = block.y * TILE + right * EACH;
             for (i, j) in (0..EACH).flat_map(|i| (0..EACH).map(move |j| (i, j))) {
-                d.store(k, (row + i) * n + column + j, sums.get(k, i * EACH + j));
+                d.store((row + i) * n + column + j, sums.get(i * EACH + j));
             }
         })?;
     let device = Device::sim()?;

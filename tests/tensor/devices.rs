@@ -42,21 +42,21 @@ fn load_box<T: Element, const RANK: usize>(
         let t = k.thread_idx().x;
         // A swizzle can take bytes of a small box beyond its end.
         let words = || range(t, SHARED_BYTES / 4).step(128);
-        k.for_(words(), (), |k, i, ()| tile.store(k, i, 0x5a5a_5a5a));
+        k.for_(words(), (), |_, i, ()| tile.store(i, 0x5a5a_5a5a));
         k.if_(t.eq(0), |k| {
-            full.init(k, 1);
+            full.init(1);
             k.fence_mbarrier_init();
         });
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.barrier();
-        k.if_(t.eq(0), |k| {
-            full.arrive_expect_tx(k, bytes);
-            let coords = std::array::from_fn(|i| coords.load(k, i as i32));
+        k.if_(t.eq(0), |_| {
+            full.arrive_expect_tx(bytes);
+            let coords = std::array::from_fn(|i| coords.load(i as i32));
             let to = tile.ptr_cast::<u8>().offset(place).ptr_cast::<T>();
-            map.cp_async_bulk_tensor_load(k, to, coords, full, L2Policy::Default);
+            map.cp_async_bulk_tensor_load(to, coords, full, L2Policy::Default);
         });
-        full.wait_parity(k, 0);
-        k.for_(words(), (), |k, i, ()| out.store(k, i, tile.load(k, i)));
+        full.wait_parity(0);
+        k.for_(words(), (), |_, i, ()| out.store(i, tile.load(i)));
     });
     device.load(&kernel.unwrap()).unwrap()
 }
@@ -161,8 +161,8 @@ fn product<T: Element>(device: &Device, columns: u32, form: WgmmaForm) -> Functi
         let (memory, a_bits, b_bits, a_at, b_at, out) = params;
         let shared = k.shared_aligned::<u32>(2 * SHARED_BYTES / 4, 1024);
         let t = k.thread_idx().x;
-        k.for_(range(t, 2 * SHARED_BYTES / 4).step(128), (), |k, i, ()| {
-            shared.store(k, i, memory.load(k, i));
+        k.for_(range(t, 2 * SHARED_BYTES / 4).step(128), (), |_, i, ()| {
+            shared.store(i, memory.load(i));
         });
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.barrier();
@@ -175,7 +175,7 @@ fn product<T: Element>(device: &Device, columns: u32, form: WgmmaForm) -> Functi
         k.wgmma_commit_group();
         k.wgmma_wait_group(0);
         for i in 0..columns / 2 {
-            out.store(k, t * (columns / 2) + i, sums.get(k, i));
+            out.store(t * (columns / 2) + i, sums.get(i));
         }
     });
     device.load(&kernel.unwrap()).unwrap()
@@ -323,7 +323,7 @@ fn copies_without_a_source_are_zeros() {
     let kernel = Kernel::<Params>::build("zeros", Target::SM_80, |k, (x, y)| {
         let tile = k.shared_aligned::<u32>(128, 16);
         let t = k.thread_idx().x;
-        (0..4).for_each(|i| tile.store(k, t * 4 + i, 7));
+        (0..4).for_each(|i| tile.store(t * 4 + i, 7));
         // Lanes 0, 3, 6, .. copy all, the next ones half, the others nothing, from far outside.
         let third = t % 3;
         let bytes = third.eq(0).select(16, third.eq(1).select(8, k.constant(0u32)));
@@ -331,7 +331,7 @@ fn copies_without_a_source_are_zeros() {
         k.cp_async_zfill(tile.offset(t * 4), x.offset(far), CpAsyncCache::Cg, 16, bytes);
         k.cp_async_commit_group();
         k.cp_async_wait_group(0);
-        (0..4).for_each(|i| y.store(k, t * 4 + i, tile.load(k, t * 4 + i)));
+        (0..4).for_each(|i| y.store(t * 4 + i, tile.load(t * 4 + i)));
     })
     .unwrap();
     let x: Vec<u32> = (100..228).collect();

@@ -64,7 +64,7 @@ fn divisors_divide_the_numbers_of_every_thread() {
                     for column in 0..16 {
                         let value = expression(k, &mut rng, 3, [n, thread, i]);
                         divisors.push(value.divisor());
-                        y.store(k, at + column, value);
+                        y.store(at + column, value);
                     }
                 });
             },
@@ -92,19 +92,19 @@ fn pointers_keep_their_alignment() {
     let kernel = Kernel::<Signature>::build("copy", Target::SM_80, |k, (x, y)| {
         let thread = k.thread_idx().x;
         let (x, y) = (TensorPointer::new(x), TensorPointer::new(y));
-        let (x, y) = (x.assume_aligned(k, 16), y.assume_aligned(k, 16));
+        let (x, y) = (x.assume_aligned(16), y.assume_aligned(16));
         assert_eq!((x + thread * 2).alignment(), 8);
         assert_eq!((x + (thread * 4 + 2)).alignment(), 8);
         assert_eq!((x - thread * 4).alignment(), 16);
         let registers = RegisterTensor::<f32>::registers(k, layout!(4));
-        autovec_copy(k, &Tensor::new(k, x + thread * 4, layout!(4)), &registers);
+        autovec_copy(&Tensor::new(x + thread * 4, layout!(4)), &registers);
         // The coordinate of a mode of several leaves, too: 4 divides the number modulo 8.
-        let y = Tensor::new(k, y, layout!(((8, 16)) : ((1, 8))));
-        assert_eq!(y.domain_offset(k, (thread * 4,)).data().alignment(), 16);
-        assert_eq!(y.domain_offset(k, (thread * 2,)).data().alignment(), 8);
-        assert_eq!(y.domain_offset(k, (thread * 16,)).data().alignment(), 16);
-        let y = Tensor::new(k, *y.domain_offset(k, (thread * 4,)).data(), layout!(4));
-        autovec_copy(k, &registers, &y);
+        let y = Tensor::new(y, layout!(((8, 16)) : ((1, 8))));
+        assert_eq!(y.domain_offset((thread * 4,)).data().alignment(), 16);
+        assert_eq!(y.domain_offset((thread * 2,)).data().alignment(), 8);
+        assert_eq!(y.domain_offset((thread * 16,)).data().alignment(), 16);
+        let y = Tensor::new(*y.domain_offset((thread * 4,)).data(), layout!(4));
+        autovec_copy(&registers, &y);
     });
     let kernel = kernel.expect("the kernel is right");
     let text = kernel.ptx().text().to_owned();
@@ -123,10 +123,10 @@ fn pointers_keep_their_alignment() {
 #[test]
 fn divisors_follow_coordinates_through_layouts() {
     Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-        let x = TensorPointer::new(x).assume_aligned(k, 64);
+        let x = TensorPointer::new(x).assume_aligned(64);
         let thread = k.thread_idx().x;
         let at = |layout: Layout, index: Val<'_, i32>| {
-            Tensor::new(k, x, layout).domain_offset(k, index).data().alignment()
+            Tensor::new(x, layout).domain_offset(index).data().alignment()
         };
         // `4 t % 6` is even only, and `4 t / 6` any number.
         assert_eq!(at(layout!((6, 8) : (1, 8)), thread * 4), 8);

@@ -26,8 +26,8 @@ fn kernel(
 ) -> Kernel<Params> {
     let options = KernelOptions::default().template(from).template(to);
     Kernel::<Params>::build_with(options, "dynamic", Target::SM_80, |k, (from, x, to, y)| {
-        let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), from);
-        let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), to);
+        let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), from);
+        let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), to);
         body(k, &x, &y);
     })
     .unwrap()
@@ -68,11 +68,11 @@ fn host_coordinates_go_through_symbols() {
         let t = k.thread_idx().x;
         // Each row by itself: by a coordinate, by slices, by a moved origin, by a number for a
         // coordinate.
-        y.store(k, (0, t), x.load(k, (0, t)));
-        y.slice(k, (1, ..)).store(k, t, x.slice(k, (1, ..)).load(k, t));
-        y.domain_offset(k, (2, 0)).store(k, (0, t), x.domain_offset(k, (2, 0)).load(k, (0, t)));
+        y.store((0, t), x.load((0, t)));
+        y.slice((1, ..)).store(t, x.slice((1, ..)).load(t));
+        y.domain_offset((2, 0)).store((0, t), x.domain_offset((2, 0)).load((0, t)));
         for column in 0..8 {
-            y.store(k, 3 + 4 * column, x.load(k, 3 + 4 * column));
+            y.store(3 + 4 * column, x.load(3 + 4 * column));
         }
     });
     for device in device::devices() {
@@ -90,28 +90,28 @@ fn host_coordinates_go_through_symbols() {
 type Copies = for<'b> fn(&mut Body<'b, 'b>, &GlobalTensor<'b, f32>, &GlobalTensorMut<'b, f32>);
 
 const COPIES: [Copies; 7] = [
-    |k, x, y| copy(k, x, y),
-    |k, x, y| autovec_copy(k, x, y),
-    |k, x, y| y.store_all(k, &x.load_all(k)),
+    |_, x, y| copy(x, y),
+    |_, x, y| autovec_copy(x, y),
+    |_, x, y| y.store_all(&x.load_all()),
     |k, x, y| {
         let held: RegisterTensor<'_, f32> = RegisterTensor::registers(k, layout!((4, 8) : (8, 1)));
-        autovec_copy(k, x, &held);
-        autovec_copy(k, &held, y);
+        autovec_copy(x, &held);
+        autovec_copy(&held, y);
     },
     |k, x, y| {
-        let all = Tensor::identity(k, shape!(4, 8)).within(k, (k.thread_idx().x + 4, ..));
-        copy_if(k, &all, x, y);
+        let all = Tensor::identity(k, shape!(4, 8)).within((k.thread_idx().x + 4, ..));
+        copy_if(&all, x, y);
     },
     |k, x, y| {
-        let all = Tensor::identity(k, shape!(4, 8)).within(k, (.., k.thread_idx().x + 8));
-        copy_zfill(k, &all, x, y);
+        let all = Tensor::identity(k, shape!(4, 8)).within((.., k.thread_idx().x + 8));
+        copy_zfill(&all, x, y);
     },
     |k, x, y| {
-        clear(k, y);
+        clear(y);
         let atom = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
         let tiled = TiledCopy::new(atom, Scalar::F32, &layout!((1, 1)), &layout!((2, 4))).unwrap();
         let thr = tiled.slice(k.thread_idx().x);
-        thr.copy(k, &thr.partition_s(k, x), &thr.partition_d(k, y));
+        thr.copy(&thr.partition_s(x), &thr.partition_d(y));
     },
 ];
 
@@ -141,11 +141,11 @@ fn tensors_with_strides_of_the_run_are_copied() {
 fn divisors_of_symbols_are_widths_of_vectors() {
     for (divisor, loads) in [(1, 32), (2, 16), (4, 8), (12, 8), (6, 16)] {
         let [rows, _] = pitches(divisor);
-        let copied = kernel([&rows, &rows], |k, x, y| {
+        let copied = kernel([&rows, &rows], |_, x, y| {
             let bytes = (4 << divisor.trailing_zeros()).min(16);
-            assert_eq!(x.slice(k, (1, ..)).data().alignment(), bytes);
-            assert_eq!(x.slice(k, (2, ..)).data().alignment(), (2 * bytes).min(16));
-            autovec_copy(k, x, y);
+            assert_eq!(x.slice((1, ..)).data().alignment(), bytes);
+            assert_eq!(x.slice((2, ..)).data().alignment(), (2 * bytes).min(16));
+            autovec_copy(x, y);
         });
         assert_eq!(copied.ptx().text().matches("ld.global").count(), loads, "{divisor}");
         assert_eq!(copied.ptx().text().matches("st.global").count(), loads, "{divisor}");
@@ -160,10 +160,10 @@ fn divisors_of_symbols_are_widths_of_vectors() {
                 TiledCopy::new(atom, Scalar::F32, &layout!((4, 2) : (2, 1)), &layout!((1, 4)));
             let copy = copy.unwrap();
             let thr = copy.slice(k.thread_idx().x);
-            let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), rows);
-            let from = thr.partition_s(k, &x);
-            let held: RegisterTensor<'_, f32> = from.fragment_like(k);
-            thr.copy(k, &from, &held);
+            let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), rows);
+            let from = thr.partition_s(&x);
+            let held: RegisterTensor<'_, f32> = from.fragment_like();
+            thr.copy(&from, &held);
         })
     };
     assert_eq!(tiled(4).unwrap().ptx().text().matches("ld.global.v4").count(), 1);
@@ -186,13 +186,13 @@ fn marked_layouts_end_to_end() -> Result<(), LayoutError> {
         let staged = SharedTensor::<f32>::shared(k, layout!((16, 32) : (33, 1)));
         let places = Tensor::identity(k, x.shape().to_owned());
         let [x_tile, y_tile] = [(); 2].map(|()| (block.x, block.y));
-        let inside = thr.partition_s(k, &places.local_tile(k, &tile, x_tile));
-        let inside = inside.within(k, k.coord(x.shape()));
-        let from = thr.partition_s(k, &x.local_tile(k, &tile, x_tile));
-        let to = thr.partition_d(k, &y.local_tile(k, &tile, y_tile));
-        thr.copy_zfill(k, &inside, &from, &thr.partition_d(k, &staged));
+        let inside = thr.partition_s(&places.local_tile(&tile, x_tile));
+        let inside = inside.within(k.coord(x.shape()));
+        let from = thr.partition_s(&x.local_tile(&tile, x_tile));
+        let to = thr.partition_d(&y.local_tile(&tile, y_tile));
+        thr.copy_zfill(&inside, &from, &thr.partition_d(&staged));
         k.barrier();
-        thr.copy_if(k, &inside, &thr.partition_s(k, &staged), &to);
+        thr.copy_if(&inside, &thr.partition_s(&staged), &to);
     });
     for device in device::devices() {
         for [m, n, pitch] in [[32, 64, 80], [16, 32, 32], [1, 1, 1], [50, 70, 71], [17, 33, 40]] {
@@ -227,12 +227,12 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
         let staged = SharedTensor::<f32>::shared(k, layout!((16, 32) : (36, 1)));
         let limit = k.coord(x.shape());
         let places =
-            Tensor::identity(k, x.shape().to_owned()).local_tile(k, &tile, (block.x, block.y));
+            Tensor::identity(k, x.shape().to_owned()).local_tile(&tile, (block.x, block.y));
         // The first element of each vector stands for it: 4 divides the rows.
-        let places = thr.partition_s(k, &places).slice(k, ((0, ..), .., ..));
-        let inside = places.within(k, limit.clone());
-        let from = thr.partition_s(k, &x.local_tile(k, &tile, (block.x, block.y)));
-        thr.copy_if(k, &inside, &from, &thr.partition_d(k, &staged));
+        let places = thr.partition_s(&places).slice(((0, ..), .., ..));
+        let inside = places.within(limit.clone());
+        let from = thr.partition_s(&x.local_tile(&tile, (block.x, block.y)));
+        thr.copy_if(&inside, &from, &thr.partition_d(&staged));
         k.cp_async_wait_all();
         k.barrier();
         let out = TiledCopy::new(
@@ -243,8 +243,8 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
         );
         let out = out.unwrap();
         let thr = out.slice(k.thread_idx().x);
-        let to = thr.partition_d(k, &y.local_tile(k, &tile, (block.x, block.y)));
-        thr.copy_if(k, &inside, &thr.partition_s(k, &staged), &to);
+        let to = thr.partition_d(&y.local_tile(&tile, (block.x, block.y)));
+        thr.copy_if(&inside, &thr.partition_s(&staged), &to);
     });
     let text = staged.ptx();
     assert_eq!(text.text().matches("cp.async.cg.shared.global").count(), 4);
@@ -277,15 +277,15 @@ fn coordinates_before_the_tensor_are_outside() -> Result<(), LayoutError> {
         let (tile, threads) = (tiler!(4, 8), layout!((2, 8) : (8, 1)));
         let at = (block.x, block.y);
         let (places, limit) = (Tensor::identity(k, x.shape().to_owned()), k.coord(x.shape()));
-        let moved = places.domain_offset(k, (-3, -9)).local_tile(k, &tile, at);
-        let inside = moved.local_partition(k, &threads, thread).within(k, limit.clone());
-        let x = x.domain_offset(k, (-3, -9)).local_tile(k, &tile, at);
-        let x = x.local_partition(k, &threads, thread);
-        let values = x.fragment_like::<f32>(k);
-        copy_zfill(k, &inside, &x, &values);
-        let exists = places.local_tile(k, &tile, at).local_partition(k, &threads, thread);
-        let y = y.local_tile(k, &tile, at).local_partition(k, &threads, thread);
-        copy_if(k, &exists.within(k, limit), &values, &y);
+        let moved = places.domain_offset((-3, -9)).local_tile(&tile, at);
+        let inside = moved.local_partition(&threads, thread).within(limit.clone());
+        let x = x.domain_offset((-3, -9)).local_tile(&tile, at);
+        let x = x.local_partition(&threads, thread);
+        let values = x.fragment_like::<f32>();
+        copy_zfill(&inside, &x, &values);
+        let exists = places.local_tile(&tile, at).local_partition(&threads, thread);
+        let y = y.local_tile(&tile, at).local_partition(&threads, thread);
+        copy_if(&exists.within(limit), &values, &y);
     });
     for device in device::devices() {
         for [m, n] in [[32, 64], [3, 9], [4, 10], [1, 1], [21, 37]] {
@@ -316,20 +316,20 @@ fn tiles_are_counted_by_the_kernel() -> Result<(), LayoutError> {
     let kernel = kernel([&rows, &sums], |k, x, y| {
         let (block, t) = (k.block_idx().x, k.thread_idx().x);
         let at = (block, ..);
-        let tiles = x.local_tile(k, &tiler!(8, 4), at).slice(k, (t, .., ..));
-        let places = Tensor::identity(k, x.shape().to_owned()).local_tile(k, &tiler!(8, 4), at);
-        let places = places.slice(k, (t, .., ..));
+        let tiles = x.local_tile(&tiler!(8, 4), at).slice((t, .., ..));
+        let places = Tensor::identity(k, x.shape().to_owned()).local_tile(&tiler!(8, 4), at);
+        let places = places.slice((t, .., ..));
         let limit = k.coord(x.shape());
         let count = tiles.shape().child(1).and_then(|mode| mode.as_leaf().cloned()).unwrap();
         assert_eq!(tiles.shape().to_string(), "(4,ceil_div(s1,4))");
         let count = k.int::<i32>(&count);
         let held = RegisterTensor::<f32>::registers(k, layout!(4));
-        let sum = k.for_(range(0, count), k.constant(0f32), |k, tile, sum| {
-            let inside = places.slice(k, (.., tile)).within(k, limit.clone());
-            copy_zfill(k, &inside, &tiles.slice(k, (.., tile)), &held);
-            held.load_all(k).reduce(k, sum, 0, |a, b| a + b).at(k, 0)
+        let sum = k.for_(range(0, count), k.constant(0f32), |_, tile, sum| {
+            let inside = places.slice((.., tile)).within(limit.clone());
+            copy_zfill(&inside, &tiles.slice((.., tile)), &held);
+            held.load_all().reduce(sum, 0, |a, b| a + b).at(0)
         });
-        y.store(k, block * 8 + t, sum);
+        y.store(block * 8 + t, sum);
     });
     for device in device::devices() {
         for [m, n, pitch] in [[8, 4, 4], [16, 7, 9], [24, 1, 2], [8, 130, 131]] {
@@ -352,12 +352,12 @@ fn factors_with_strides_of_the_run_are_multiplied() {
         let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 }).unwrap();
         let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
         let thr = mma.slice(k.thread_idx().x);
-        let (part_a, part_b) = (thr.partition_a(k, a), thr.partition_b(k, b));
+        let (part_a, part_b) = (thr.partition_a(a), thr.partition_b(b));
         let sums = thr.fragment_c::<f32>(k, shape!(4, 4));
-        sums.fill(k, 0.0);
-        gemm(k, &mma, &sums, &part_a, &part_b);
+        sums.fill(0.0);
+        gemm(&mma, &sums, &part_a, &part_b);
         // The products of the rows of A and of B in place of 4 columns of B.
-        copy(k, &sums, &thr.partition_c(k, &b.local_tile(k, &tiler!(4, 4), (0, 1))));
+        copy(&sums, &thr.partition_c(&b.local_tile(&tiler!(4, 4), (0, 1))));
     });
     for device in device::devices() {
         for (n, m) in [(8, 4), (11, 5)] {
@@ -383,19 +383,19 @@ fn factors_with_strides_of_the_run_are_multiplied() {
 fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
     let compact = layout!((8, 4) : (1, 8)).mark_compact_shape_dynamic(0, None, 2)?;
     let kernel = kernel([&compact, &compact], |k, x, y| {
-        let halves = x.recast::<f64>(k);
+        let halves = x.recast::<f64>();
         assert_eq!(halves.layout().to_string(), "(s0/2,4):(1,s0/2)");
-        halves.load(k, (0, 3));
+        halves.load((0, 3));
         let places = Tensor::identity(k, x.shape().to_owned());
         let t = k.thread_idx().x;
         for i in 0..3 {
             let number = 5 + 7 * i;
             if i == 0 {
-                let at = places.coord(k, number);
-                y.store(k, at.clone(), x.load(k, at));
+                let at = places.coord(number);
+                y.store(at.clone(), x.load(at));
             }
-            let at = places.coord(k, t + number);
-            y.store(k, at, x.load(k, t + number));
+            let at = places.coord(t + number);
+            y.store(at, x.load(t + number));
         }
     });
     for device in device::devices() {
@@ -414,15 +414,15 @@ fn places_and_elements_of_shapes_of_the_run() -> Result<(), LayoutError> {
 fn extents_of_the_run_are_not_copied_as_a_whole() {
     let marked = layout!((8, 4) : (4, 1)).mark_layout_dynamic(None).unwrap();
     let bodies: [Copies; 4] = [
-        |k, x, y| copy(k, x, y),
-        |k, x, y| autovec_copy(k, x, y),
-        |k, x, _| drop(x.load_all(k)),
-        |k, _, y| clear(k, y),
+        |_, x, y| copy(x, y),
+        |_, x, y| autovec_copy(x, y),
+        |_, x, _| drop(x.load_all()),
+        |_, _, y| clear(y),
     ];
     for body in bodies {
         let options = KernelOptions::default().template(&marked).template(&marked);
         let built = Kernel::<Params>::build_with(options, "k", Target::SM_80, |k, (a, x, b, y)| {
-            let (x, y) = (Tensor::new(k, x, a), Tensor::new(k, y, b));
+            let (x, y) = (Tensor::new(x, a), Tensor::new(y, b));
             body(k, &x, &y);
         });
         let error = built.unwrap_err().to_string();
@@ -518,15 +518,15 @@ fn tensors_of_more_than_32_bits() {
         let options = KernelOptions::default().template(pitch);
         let kernel =
             Kernel::<Params>::build_with(options, "far", Target::SM_80, |k, (_, x, row)| {
-                let x = Tensor::new(k, TensorPointer::new(x) - last, layout.clone());
+                let x = Tensor::new(TensorPointer::new(x) - last, layout.clone());
                 let t = k.thread_idx().x;
                 // The row is known by the device, by the host, as a tile of the device, and as one
                 // number.
-                x.store(k, (row, t), 1);
-                x.store(k, (ROWS - 1, t + 16), 2);
-                x.local_tile(k, &tiler!(2, 8), (row / 2, 4)).store(k, (1, t), 3);
+                x.store((row, t), 1);
+                x.store((ROWS - 1, t + 16), 2);
+                x.local_tile(&tiler!(2, 8), (row / 2, 4)).store((1, t), 3);
                 let place: Val<'_, i32> = row + t * (1 << 17);
-                x.domain_offset(k, (0, 48)).store(k, place, 4);
+                x.domain_offset((0, 48)).store(place, 4);
             });
         let kernel = kernel.unwrap();
         for device in device::devices() {

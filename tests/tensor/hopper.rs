@@ -39,9 +39,9 @@ fn schedulers_follow_their_raster() -> Result<(), BuildErrors> {
             Kernel::<Params>::build("order", Target::SM_80, |k, (x, rows, columns, batch)| {
                 let tiles = TileScheduler::new(k, raster, [rows, columns, batch]);
                 tiles.for_each(k, k.block_idx().x, |k, tile, number| {
-                    x.store(k, number * 3, tile.row);
-                    x.store(k, number * 3 + 1, tile.column);
-                    x.store(k, number * 3 + 2, tile.batch);
+                    x.store(number * 3, tile.row);
+                    x.store(number * 3 + 1, tile.column);
+                    x.store(number * 3 + 2, tile.batch);
                     number + k.grid_dim().x
                 });
             })?;
@@ -79,7 +79,7 @@ fn clusters_and_turns_share_the_tiles() -> Result<(), BuildErrors> {
         let group = k.thread_idx().x;
         tiles.clusters([2, 1]).of_group(group, 2).for_each(k, (), |k, tile, ()| {
             k.if_(tile.row.lt(rows), |k| {
-                x.store(k, tile.row * columns + tile.column, k.block_idx().x * 2 + group + 1);
+                x.store(tile.row * columns + tile.column, k.block_idx().x * 2 + group + 1);
             });
         });
     })?;
@@ -100,15 +100,15 @@ fn skipping_is_going_on() -> Result<(), BuildErrors> {
     let device = Device::sim().unwrap();
     for stages in 1..6 {
         let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("ring", Target::SM_80, |k, (x, n)| {
-            let start = TmaPipeline::new(k, stages, 128, 1).producer(k).next().next();
+            let start = TmaPipeline::new(k, stages, 128, 1).producer().next().next();
             let slow = k.for_(range(0, n), start, |_, _, state| state.next());
             let fast = start.skip(n);
             for (i, state) in [slow, fast].into_iter().enumerate() {
                 let states = [state, state.next().previous()];
                 for (j, state) in states.into_iter().enumerate() {
                     let at = (4 * i + 2 * j) as i32;
-                    x.store(k, at, state.stage);
-                    x.store(k, at + 1, state.parity.cvt::<i32>());
+                    x.store(at, state.stage);
+                    x.store(at + 1, state.parity.cvt::<i32>());
                 }
             }
         })?;
@@ -135,7 +135,7 @@ fn a_state_knows_its_ring() {
     }
     let build = |forget: bool| {
         Kernel::<(GlobalMut<i32>, i32)>::build("ring", Target::SM_80, |k, (x, n)| {
-            let rings = [3, 5].map(|stages| TmaPipeline::new(k, stages, 128, 1).consumer(k));
+            let rings = [3, 5].map(|stages| TmaPipeline::new(k, stages, 128, 1).consumer());
             let start = (Both { states: rings, count: n }, 0);
             let (both, _) = k.for_(range(0, n), start, |k, i, (both, _)| {
                 let [a, b] = both.states;
@@ -151,7 +151,7 @@ fn a_state_knows_its_ring() {
             if forget {
                 a = k.if_else(n.gt(0), |k| k.yield_(a), |k| k.yield_(b));
             }
-            x.store(k, 0, a.next().stage);
+            x.store(0, a.next().stage);
         })
     };
     assert!(build(false).is_ok());
@@ -177,20 +177,20 @@ fn check_copy(tile: &ComposedLayout, tensor: (i64, i64), major: Major, origin: [
         let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
         let pipe = TmaPipeline::new(k, 1, copy.bytes(), 1);
         let first = k.thread_idx().x.eq(0);
-        pipe.init(k, first);
+        pipe.init(first);
         k.barrier();
-        k.if_(first, |k| {
-            let full = pipe.acquire(k, pipe.producer(k));
-            copy.load(k, from, (row, column), &x, full);
+        k.if_(first, |_| {
+            let full = pipe.acquire(pipe.producer());
+            copy.load(from, (row, column), &x, full);
         });
-        pipe.wait(k, pipe.consumer(k));
+        pipe.wait(pipe.consumer());
         k.for_(range(0, rows as i32), (), |k, i, ()| {
-            k.for_(range(0, columns as i32), (), |k, j, ()| {
-                y.store(k, i * columns as i32 + j, x.load(k, (i, j)).cvt::<f32>());
+            k.for_(range(0, columns as i32), (), |_, j, ()| {
+                y.store(i * columns as i32 + j, x.load((i, j)).cvt::<f32>());
             });
         });
         k.if_(first, |k| {
-            copy.store(k, to, &x, (row, column));
+            copy.store(to, &x, (row, column));
             k.cp_async_bulk_commit_group();
             k.cp_async_bulk_wait_group(0, tilewright::ir::op::BulkWait::Done);
         });
@@ -268,14 +268,14 @@ fn check_reduce<T: Element>(
     let kernel = Kernel::<Params<T>>::build("reduce", Target::SM_90, |k, (x, to)| {
         let part = SharedTensor::<T>::shared_aligned(k, tile.clone(), 1024);
         let t = k.thread_idx().x;
-        k.for_(range(t, (rows * 16) as i32).step(32), (), |k, i, ()| {
-            part.store(k, i, x.load(k, i));
+        k.for_(range(t, (rows * 16) as i32).step(32), (), |_, i, ()| {
+            part.store(i, x.load(i));
         });
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.barrier();
         k.if_(t.eq(0), |k| {
             for origin in [(0, 0), (rows, 8)] {
-                copy.reduce(k, op, to, &part, origin);
+                copy.reduce(op, to, &part, origin);
             }
             k.cp_async_bulk_commit_group();
             k.cp_async_bulk_wait_group(0, BulkWait::Done);
@@ -345,7 +345,7 @@ fn tiles_that_no_copy_moves() {
     let copy = TmaCopy::new(Scalar::Bf16, layout!((8, 64) : (64, 1))).unwrap();
     let other = Kernel::<(TensorMapMut<bf16, 2>,)>::build("k", Target::SM_90A, |k, (map,)| {
         let tile = SharedTensor::<bf16>::shared_aligned(k, layout!((8, 64) : (72, 1)), 128);
-        copy.store(k, map, &tile, (0, 0));
+        copy.store(map, &tile, (0, 0));
     });
     let error = other.map(|_| ()).unwrap_err().to_string();
     assert!(
@@ -385,16 +385,16 @@ fn sums_know_their_places() {
             let (thread, to) = (k.thread_idx().x, k.shared_aligned::<f32>(store.elements(), 1024));
             let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
             let acc = mma.slice(thread).fragment_c::<f32>(k, shape!(64, 96));
-            acc.fill(k, 0.25);
+            acc.fill(0.25);
             let origin = [64, 0, 1].map(|number| k.constant(number));
             if late {
                 let kept = k.registers::<u32>(48);
-                part.keep(k, &acc, origin, &kept, &numbered);
-                (0..4).for_each(|number| part.part(k, origin, &kept, number));
+                part.keep(&acc, origin, &kept, &numbered);
+                (0..4).for_each(|number| part.part(origin, &kept, number));
             } else {
-                part.tile(k, &acc, origin, [1, 64, 96], &numbered);
+                part.tile(&acc, origin, [1, 64, 96], &numbered);
             }
-            part.finish(k);
+            part.finish();
         })
         .unwrap();
         let device = Device::sim().unwrap();
@@ -423,7 +423,7 @@ fn roles_share_out_the_groups() -> Result<(), BuildErrors> {
         let roles: Vec<WarpRole> = counts.iter().map(|n| WarpRole::new(*n)).collect();
         let kernel = Kernel::<(GlobalMut<i32>,)>::build("roles", Target::SM_90A, |k, (x,)| {
             let t = k.thread_idx().x;
-            warp_roles(k, &roles, 168, |k, role, group| x.store(k, t, 10 * role as i32 + group));
+            warp_roles(k, &roles, 168, |_, role, group| x.store(t, 10 * role as i32 + group));
         })?;
         let groups: u32 = counts.iter().sum();
         let mut x = device.upload(&vec![-1; 128 * groups as usize]).unwrap();

@@ -158,30 +158,30 @@ fn convolve<const RANK: usize>(device: &Device, problem: &Problem, rng: &mut Rng
             let full = k.shared::<u64>(1).mbarrier(0);
             let t = k.thread_idx().x;
             k.if_(t.eq(0), |k| {
-                full.init(k, 1);
+                full.init(1);
                 k.fence_mbarrier_init();
             });
             k.barrier();
             let first = k.block_idx().x * rows as i32;
             let sums = k.registers::<f32>(wide as u32);
-            sums.fill(k, 0.0);
+            sums.fill(0.0);
             let mut steps = 0;
             for (p, position) in positions.iter().enumerate() {
                 for channel in (0..problem.channels as i32).step_by(depth as usize) {
-                    k.if_(t.eq(0), |k| {
-                        full.arrive_expect_tx(k, copy.bytes());
+                    k.if_(t.eq(0), |_| {
+                        full.arrive_expect_tx(copy.bytes());
                         let position = position.iter().map(|s| *s as i32);
-                        copy.load(k, x, (first, channel), position, &part, full);
+                        copy.load(x, (first, channel), position, &part, full);
                     });
-                    full.wait_parity(k, steps % 2);
+                    full.wait_parity(steps % 2);
                     steps += 1;
                     for c in 0..depth as i32 {
-                        let value = part.load(k, (t, c));
+                        let value = part.load((t, c));
                         for n in 0..wide as u32 {
                             let at = (n as i32 * positions.len() as i32 + p as i32)
                                 * problem.channels as i32;
-                            let weight = w.load(k, at + channel + c);
-                            sums.set(k, n, value * weight + sums.get(k, n));
+                            let weight = w.load(at + channel + c);
+                            sums.set(n, value * weight + sums.get(n));
                         }
                     }
                     // All have read the tile before the next copy writes it.
@@ -190,7 +190,7 @@ fn convolve<const RANK: usize>(device: &Device, problem: &Problem, rng: &mut Rng
                 }
             }
             for n in 0..wide as u32 {
-                y.store(k, (first + t) * wide as i32 + n as i32, sums.get(k, n));
+                y.store((first + t) * wide as i32 + n as i32, sums.get(n));
             }
         })
         .unwrap();
@@ -259,19 +259,19 @@ fn a_multicast_is_a_load_in_each_block() {
         let full = k.shared::<u64>(1).mbarrier(0);
         let (t, rank) = (k.thread_idx().x, k.block_idx().x);
         k.if_(t.eq(0), |k| {
-            full.init(k, 1);
+            full.init(1);
             k.fence_mbarrier_init();
-            full.arrive_expect_tx(k, copy.bytes());
+            full.arrive_expect_tx(copy.bytes());
         });
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
         k.barrier_cluster_wait(BarrierForm::Aligned);
-        k.if_(t.eq(0) & rank.eq(1), |k| {
-            copy.load_multicast(k, x, (9, 0), [2, 1], &part, full, 3u32);
+        k.if_(t.eq(0) & rank.eq(1), |_| {
+            copy.load_multicast(x, (9, 0), [2, 1], &part, full, 3u32);
         });
-        full.wait_parity(k, 0);
+        full.wait_parity(0);
         for i in 0..4 {
             let at = t + 32 * i;
-            y.store(k, rank * 128 + at, part.load(k, (at / 8, at % 8)));
+            y.store(rank * 128 + at, part.load((at / 8, at % 8)));
         }
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
         k.barrier_cluster_wait(BarrierForm::Aligned);
@@ -309,8 +309,8 @@ fn stores_write_base_pixels() {
             let plain = k.shared_aligned::<i32>(256, 128);
             let t = k.thread_idx().x;
             for c in 0..8 {
-                part.store(k, (t, c), t * 8 + c + 1);
-                plain.store(k, t * 8 + c, t * 8 + c + 1);
+                part.store((t, c), t * 8 + c + 1);
+                plain.store(t * 8 + c, t * 8 + c + 1);
             }
             k.fence_proxy_async(ProxySpace::SharedCta);
             k.barrier();
@@ -320,9 +320,9 @@ fn stores_write_base_pixels() {
                     let [zero, one] = [0, 1].map(|n| k.constant(n));
                     let (at, op, policy) =
                         ([zero, zero, one, zero], BulkReduce::Add, L2Policy::Default);
-                    to.cp_reduce_async_bulk_tensor_im2col(k, op, at, plain, policy);
+                    to.cp_reduce_async_bulk_tensor_im2col(op, at, plain, policy);
                 } else {
-                    copy.store(k, to, &part, (3, 0));
+                    copy.store(to, &part, (3, 0));
                 }
                 k.cp_async_bulk_commit_group();
                 k.cp_async_bulk_wait_group(0, BulkWait::Done);
@@ -364,7 +364,7 @@ fn stores_to_padding_are_refused() {
     let store = |copy: &Im2colCopy| {
         Kernel::<(TensorMapMut<f32, 3>,)>::build("fill", Target::SM_90, |k, (to,)| {
             let part = SharedTensor::<f32>::shared_aligned(k, tile.clone(), 128);
-            copy.store(k, to, &part, (0, 0));
+            copy.store(to, &part, (0, 0));
         })
     };
     for outside in [&lower, &upper] {
@@ -452,8 +452,8 @@ fn maps_of_the_other_mode_are_refused() {
             let [zero, one] = [0, 1].map(|n| k.constant(n));
             let (at, policy) = ([zero; 3], L2Policy::Default);
             match pixels {
-                true => x.cp_async_bulk_prefetch_tensor_im2col(k, at, &[one], policy),
-                false => x.cp_async_bulk_prefetch_tensor(k, at, policy),
+                true => x.cp_async_bulk_prefetch_tensor_im2col(at, &[one], policy),
+                false => x.cp_async_bulk_prefetch_tensor(at, policy),
             }
         })
         .unwrap()

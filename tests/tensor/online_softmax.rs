@@ -50,31 +50,31 @@ fn tiles_become_the_softmax_of_the_row() {
         let kernel = Kernel::<Params>::build("softmax", Target::SM_80, |k, (x, y, lse)| {
             let (lane, scale) = (k.thread_idx().x, k.constant(LOG2_E));
             let thr = mma.slice(lane);
-            let x = Tensor::new(k, x, layout!((16, 96) : (96, 1)));
-            let x = x.local_tile(k, &tiler!(16, 8), (0, ..));
+            let x = Tensor::new(x, layout!((16, 96) : (96, 1)));
+            let x = x.local_tile(&tiler!(16, 8), (0, ..));
             let [scores, sums] = [0; 2].map(|_| thr.fragment_c::<f32>(k, shape!(ROWS, TILE)));
-            sums.fill(k, 0.0);
-            let softmax = k.for_(range(0, TILES), OnlineSoftmax::new(k), |k, tile, softmax| {
-                let from = x.slice(k, (.., .., tile));
-                copy(k, &thr.partition_c(k, &from), &scores);
-                let maxima = softmax.maxima(k, &rows, &scores, scale, lazy);
-                let (softmax, factors) = softmax.update_to(k, &rows, &scores, scale, maxima);
-                OnlineSoftmax::rescale(k, &rows, &sums, factors, lazy);
+            sums.fill(0.0);
+            let softmax = k.for_(range(0, TILES), OnlineSoftmax::new(k), |_, tile, softmax| {
+                let from = x.slice((.., .., tile));
+                copy(&thr.partition_c(&from), &scores);
+                let maxima = softmax.maxima(&rows, &scores, scale, lazy);
+                let (softmax, factors) = softmax.update_to(&rows, &scores, scale, maxima);
+                OnlineSoftmax::rescale(&rows, &sums, factors, lazy);
                 let weight = (tile + 1).cvt::<f32>();
                 let (from, to) = (scores.variables(), sums.variables());
                 for register in 0..to.len() {
-                    let sum = from.get(k, register).fma(weight, to.get(k, register));
-                    to.set(k, register, sum);
+                    let sum = from.get(register).fma(weight, to.get(register));
+                    to.set(register, sum);
                 }
                 softmax
             });
-            let [inverse, of_row] = softmax.finish(k, &rows, scale);
-            OnlineSoftmax::rescale(k, &rows, &sums, inverse, false);
-            let y = Tensor::new(k, y, layout!((16, 8) : (8, 1)));
-            copy(k, &sums, &thr.partition_c(k, &y));
-            let [row, _] = rows.origin(k, &mma, lane);
+            let [inverse, of_row] = softmax.finish(&rows, scale);
+            OnlineSoftmax::rescale(&rows, &sums, inverse, false);
+            let y = Tensor::new(y, layout!((16, 8) : (8, 1)));
+            copy(&sums, &thr.partition_c(&y));
+            let [row, _] = rows.origin(&mma, lane);
             for (offset, of_row) in rows.row_offsets().iter().zip(of_row) {
-                lse.store(k, row + *offset, of_row);
+                lse.store(row + *offset, of_row);
             }
         })
         .unwrap();

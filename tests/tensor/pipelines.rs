@@ -51,13 +51,13 @@ fn rows_pass_through_rings_of_all_sizes() {
             let (_, sum) = k.for_(range(0, rows), start, |k, row, (state, sum)| {
                 let ahead = row + pipe.ahead();
                 k.if_(ahead.lt(rows), |k| copy_row(k, (x, ring), [t, ahead, state.write * scale]));
-                let sum = sum * 3 + ring.load(k, state.read * scale + (63 - t));
+                let sum = sum * 3 + ring.load(state.read * scale + (63 - t));
                 pipe.commit(k);
                 pipe.wait(k);
                 (pipe.next(state), sum)
             });
             pipe.drain(k);
-            y.store(k, t, sum);
+            y.store(t, sum);
         })
         .unwrap();
         for device in device::devices() {
@@ -89,13 +89,13 @@ fn stages_are_stored_while_others_are_written() {
             let pipe = TmaStorePipeline::new(k, stages, lane.eq(0)).with_barrier(barrier);
             for step in 0..7 {
                 let at = (.., .., i64::from(pipe.stage(step)), warp);
-                let stage = all.slice(k, at);
+                let stage = all.slice(at);
                 let row = warp * 7 + step as i32;
-                pipe.acquire(k);
-                stage.store(k, (0, lane), row * 100 + lane);
-                pipe.commit(k, |k| copy.store(k, to, &stage, (row, 0)));
+                pipe.acquire();
+                stage.store((0, lane), row * 100 + lane);
+                pipe.commit(|_| copy.store(to, &stage, (row, 0)));
             }
-            pipe.finish(k);
+            pipe.finish();
         })
         .unwrap();
         let wait = format!("cp.async.bulk.wait_group.read {};", stages - 1);
@@ -125,32 +125,32 @@ fn rows_of_different_lengths_are_tried_first() {
             let ring = k.shared_aligned::<i32>(stages * 32, 128);
             let pipe = TmaPipeline::new(k, stages, 128, 32);
             let t = k.thread_idx().x;
-            pipe.init(k, t.eq(0));
+            pipe.init(t.eq(0));
             k.barrier();
             k.if_(t.eq(32), |k| {
-                k.for_(range(0, 7), pipe.producer(k), |k, row, state| {
-                    let is_empty = pipe.try_acquire(k, state);
-                    k.if_(!is_empty, |k| pipe.wait_empty(k, state));
+                k.for_(range(0, 7), pipe.producer(), |k, row, state| {
+                    let is_empty = pipe.try_acquire(state);
+                    k.if_(!is_empty, |_| pipe.wait_empty(state));
                     let bytes = (row + 1).cvt::<u32>() * 16;
-                    let full = pipe.expect_transaction(k, state, bytes);
+                    let full = pipe.expect_transaction(state, bytes);
                     let (to, from) = (ring.offset(state.stage * 32), x.offset(row * 32));
                     k.cp_async_bulk_load(to, from, bytes, full, L2Policy::EvictFirst);
                     state.next()
                 });
             });
             k.if_(t.lt(32), |k| {
-                let state = pipe.consumer(k);
-                let start = (state, pipe.try_wait(k, state), k.constant(0));
+                let state = pipe.consumer();
+                let start = (state, pipe.try_wait(state), k.constant(0));
                 let (.., sum) = k.for_(range(0, 7), start, |k, row, (state, is_full, sum)| {
-                    k.if_(!is_full, |k| pipe.wait(k, state));
+                    k.if_(!is_full, |_| pipe.wait(state));
                     let has = t.lt(4 * (row + 1));
-                    let number = k.if_with(has, 0, |k| ring.load(k, state.stage * 32 + t));
+                    let number = k.if_with(has, 0, |_| ring.load(state.stage * 32 + t));
                     k.fence_proxy_async(ProxySpace::SharedCta);
-                    pipe.release(k, state);
+                    pipe.release(state);
                     let next = state.next();
-                    (next, pipe.try_wait(k, next), sum * 3 + number)
+                    (next, pipe.try_wait(next), sum * 3 + number)
                 });
-                y.store(k, t, sum);
+                y.store(t, sum);
             });
         })
         .unwrap();
@@ -235,7 +235,7 @@ fn what_cannot_be_is_named() {
     );
     let found = errors(&|k| {
         let pipe = TmaPipeline::new(k, 2, 128, 32).written_by(4);
-        pipe.expect_transaction(k, pipe.producer(k), 128u32);
+        pipe.expect_transaction(pipe.producer(), 128u32);
     });
     assert_eq!(
         found,
@@ -245,11 +245,11 @@ fn what_cannot_be_is_named() {
     let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, taken)| {
         let [count, one] = [4, 1].map(|x| k.constant(x));
         let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]);
-        tiles.drawn(k, Some((taken, 32)));
+        tiles.drawn(Some((taken, 32)));
         let groups = RowGroups { bounds, count, capacity: k.constant(0) };
-        let tiles = tiles.row_groups(k, Some(groups), 4);
-        tiles.drawn(k, None).of_group(one, 2);
-        tiles.drawn(k, Some((taken, 32))).of_group(one, 2);
+        let tiles = tiles.row_groups(Some(groups), 4);
+        tiles.drawn(None).of_group(one, 2);
+        tiles.drawn(Some((taken, 32))).of_group(one, 2);
     });
     let errors = kernel.unwrap_err();
     let found: Vec<String> = errors.iter().map(|e| e.kind.to_string()).collect();
@@ -285,26 +285,26 @@ fn products_of_tiles_that_are_copied_ahead() {
         let kernel = Kernel::<Params>::build("ahead", Target::SM_80, |k, (a, b, c, tiles)| {
             let thread = k.thread_idx().x;
             let [a, b] = [a, b].map(|x| {
-                let x = TensorPointer::new(x).assume_aligned(k, 16);
-                Tensor::new(k, x, &matrix).local_tile(k, &tiler!(16, 32), (0, ..))
+                let x = TensorPointer::new(x).assume_aligned(16);
+                Tensor::new(x, &matrix).local_tile(&tiler!(16, 32), (0, ..))
             });
             let [sa, sb] = [(); 2]
                 .map(|()| SharedTensor::<bf16>::shared_aligned(k, layout!((16, 32):(40, 1)), 16));
             let (load, mine) = (loads.slice(thread), mma.slice(thread));
             let acc = mine.fragment_c::<f32>(k, shape!(16, 16));
-            acc.fill(k, 0.0);
+            acc.fill(0.0);
             k.for_(range(0, tiles).prefetch_stages(stages), (), |k, step, ()| {
                 for (from, to) in [(&a, &sa), (&b, &sb)] {
-                    let from = load.partition_s(k, &from.slice(k, (.., .., step)));
-                    load.copy(k, &from, &load.partition_d(k, to));
+                    let from = load.partition_s(&from.slice((.., .., step)));
+                    load.copy(&from, &load.partition_d(to));
                 }
                 k.cp_async_commit_group();
                 k.cp_async_wait_group(0);
                 k.barrier();
-                gemm(k, &mma, &acc, &mine.partition_a(k, &sa), &mine.partition_b(k, &sb));
+                gemm(&mma, &acc, &mine.partition_a(&sa), &mine.partition_b(&sb));
                 k.barrier();
             });
-            copy(k, &acc, &mine.partition_c(k, &Tensor::new(k, c, layout!((16, 16):(16, 1)))));
+            copy(&acc, &mine.partition_c(&Tensor::new(c, layout!((16, 16):(16, 1)))));
         })
         .unwrap();
         for device in device::devices() {

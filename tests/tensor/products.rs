@@ -45,22 +45,18 @@ fn number<T: Element>(x: i64) -> T {
 /// Sums of tensor cores, and their elements.
 trait Sums: Accumulator {
     type Out: Element;
-    fn set<'b>(
-        k: &Body<'b, '_>,
-        sums: &RegisterTensor<'b, Self>,
-        from: &RegisterTensor<'b, Self::Out>,
-    );
-    fn get<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, Self::Out>;
+    fn set<'b>(sums: &RegisterTensor<'b, Self>, from: &RegisterTensor<'b, Self::Out>);
+    fn get<'b>(sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, Self::Out>;
 }
 
 macro_rules! sums {
     ($($ty:ty)*) => {$(
         impl Sums for $ty {
             type Out = $ty;
-            fn set<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, $ty>, from: &RegisterTensor<'b, $ty>) {
-                copy(k, from, sums);
+            fn set<'b>(sums: &RegisterTensor<'b, $ty>, from: &RegisterTensor<'b, $ty>) {
+                copy(from, sums);
             }
-            fn get<'b>(_: &Body<'b, '_>, sums: &RegisterTensor<'b, $ty>) -> RegisterTensor<'b, $ty> {
+            fn get<'b>(sums: &RegisterTensor<'b, $ty>) -> RegisterTensor<'b, $ty> {
                 sums.clone()
             }
         }
@@ -70,11 +66,11 @@ sums!(f32 f64 i32);
 
 impl Sums for Vector<f16, 2> {
     type Out = f16;
-    fn set<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>, from: &RegisterTensor<'b, f16>) {
-        sums.set_elements(k, from);
+    fn set<'b>(sums: &RegisterTensor<'b, Self>, from: &RegisterTensor<'b, f16>) {
+        sums.set_elements(from);
     }
-    fn get<'b>(k: &Body<'b, '_>, sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, f16> {
-        sums.elements(k)
+    fn get<'b>(sums: &RegisterTensor<'b, Self>) -> RegisterTensor<'b, f16> {
+        sums.elements()
     }
 }
 
@@ -110,13 +106,13 @@ impl Product {
         let [m, n, _] = self.extents;
         let kernel = Kernel::build("product", self.target, |k, (a, b, c)| {
             let thr = self.mma.slice(k.thread_idx().x);
-            let out = thr.partition_c(k, &Tensor::new(k, c, Layout::row_major((m, n))));
+            let out = thr.partition_c(&Tensor::new(c, Layout::row_major((m, n))));
             let sums = thr.fragment_accumulators::<D>(k, shape!(m, n));
             let elements = thr.fragment_c::<D::Out>(k, shape!(m, n));
-            copy(k, &out, &elements);
-            D::set(k, &sums, &elements);
+            copy(&out, &elements);
+            D::set(&sums, &elements);
             multiply(k, &thr, &sums, a, b);
-            copy(k, &D::get(k, &sums), &out);
+            copy(&D::get(&sums), &out);
         });
         kernel.unwrap_or_else(|errors| panic!("{}: {errors}", self.text()))
     }
@@ -215,9 +211,9 @@ fn check_sync<A: Element, B: Element, D: Sums>(op: MmaSync, seed: u64, large: bo
     let [m, n, depth] = extents;
     let kernel = product.build::<A, B, D>(|k, thr, sums, a, b| {
         let (x, y) = (thr.fragment_a::<A>(k, (m, depth)), thr.fragment_b::<B>(k, (n, depth)));
-        copy(k, &thr.partition_a(k, &Tensor::new(k, a, Layout::row_major((m, depth)))), &x);
-        copy(k, &thr.partition_b(k, &Tensor::new(k, b, Layout::row_major((n, depth)))), &y);
-        product.mma.gemm_sync(k, sums, &x, &y);
+        copy(&thr.partition_a(&Tensor::new(a, Layout::row_major((m, depth)))), &x);
+        copy(&thr.partition_b(&Tensor::new(b, Layout::row_major((n, depth)))), &y);
+        product.mma.gemm_sync(sums, &x, &y);
     });
     // Two tiles along M, three along N, two along K.
     let count = kernel.ptx().text().matches(&format!("{} ", op.instruction())).count();
@@ -236,13 +232,13 @@ fn check_gemm<A: Element, B: Element, D: Sums>(op: MmaSync, seed: u64, large: bo
     type Of<A, B, C> = Kernel<Params<A, B, C>>;
     let kernel: Of<A, B, D::Out> = Kernel::build("product", op.target(), |k, (a, b, c)| {
         let thr = product.mma.slice(k.thread_idx().x);
-        let a = thr.partition_a(k, &Tensor::new(k, a, Layout::row_major((m, depth))));
-        let b = thr.partition_b(k, &Tensor::new(k, b, Layout::row_major((n, depth))));
-        let out = thr.partition_c(k, &Tensor::new(k, c, Layout::row_major((m, n))));
+        let a = thr.partition_a(&Tensor::new(a, Layout::row_major((m, depth))));
+        let b = thr.partition_b(&Tensor::new(b, Layout::row_major((n, depth))));
+        let out = thr.partition_c(&Tensor::new(c, Layout::row_major((m, n))));
         let sums = thr.fragment_c::<D::Out>(k, shape!(m, n));
-        copy(k, &out, &sums);
-        gemm(k, &product.mma, &sums, &a, &b);
-        copy(k, &sums, &out);
+        copy(&out, &sums);
+        gemm(&product.mma, &sums, &a, &b);
+        copy(&sums, &out);
     })
     .unwrap_or_else(|errors| panic!("{}: {errors}", product.text()));
     product.check(&kernel);
@@ -288,7 +284,7 @@ fn other_mma_sync_are_errors() {
         let errors = Kernel::<()>::build("none", Target::SM_90, |k, ()| {
             let c = RegisterTensor::<i32>::registers(k, layout!((4, 1, 1)));
             let a = RegisterTensor::<u32>::registers(k, layout!((4, 1, 1)));
-            mma.gemm_sync(k, &c, &a, &a);
+            mma.gemm_sync(&c, &a, &a);
         })
         .expect_err("there is no such operation");
         let expected = format!("kernels do not support the instruction {} yet", op.instruction());
@@ -319,10 +315,10 @@ fn bring<'b, T: Element>(
     tile: &ComposedLayout,
     [mn, depth]: [i64; 2],
 ) -> SharedTensor<'b, T> {
-    let from = Tensor::new(k, from, Layout::row_major((mn, depth)));
+    let from = Tensor::new(from, Layout::row_major((mn, depth)));
     let to = SharedTensor::<T>::shared_aligned(k, tile.clone(), 1024);
     let all = range(k.thread_idx().x, (mn * depth) as i32).step(k.block_dim().x);
-    k.for_(all, (), |k, i, ()| to.store(k, i, from.load(k, i)));
+    k.for_(all, (), |_, i, ()| to.store(i, from.load(i)));
     to
 }
 
@@ -342,7 +338,7 @@ fn check_wgmma<A: Element, B: Element, D: Sums>(op: Wgmma, seed: u64, large: boo
     let tile_b = smem_tile(&mut rng, [n, depth], op.b.bits());
     let kernel = product.build::<A, B, D>(|k, thr, sums, a, b| {
         let y = bring(k, b, &tile_b, [n, depth]);
-        let y = SmemOperand::new(k, &thr.partition_b(k, &y));
+        let y = SmemOperand::new(&thr.partition_b(&y));
         let finish = |k: &mut Body<'_, '_>| {
             k.fence_proxy_async(ProxySpace::SharedCta);
             k.barrier();
@@ -350,14 +346,14 @@ fn check_wgmma<A: Element, B: Element, D: Sums>(op: Wgmma, seed: u64, large: boo
         };
         if op.source_a == OperandSource::Shared {
             let x = bring(k, a, &tile_a, [m, depth]);
-            let x = SmemOperand::new(k, &thr.partition_a(k, &x));
+            let x = SmemOperand::new(&thr.partition_a(&x));
             finish(k);
-            product.mma.gemm_async(k, sums, &x, &y, true);
+            product.mma.gemm_async(sums, &x, &y, true);
         } else {
             let x = thr.fragment_a::<A>(k, (m, depth));
-            copy(k, &thr.partition_a(k, &Tensor::new(k, a, Layout::row_major((m, depth)))), &x);
+            copy(&thr.partition_a(&Tensor::new(a, Layout::row_major((m, depth)))), &x);
             finish(k);
-            product.mma.gemm_async(k, sums, &x, &y, true);
+            product.mma.gemm_async(sums, &x, &y, true);
         }
         k.wgmma_commit_group();
         k.wgmma_wait_group(0);
@@ -410,26 +406,26 @@ fn mistakes_are_errors_of_the_build() {
         let a = thr.fragment_a::<bf16>(k, shape!(16, 16));
         let b = thr.fragment_b::<f16>(k, shape!(8, 16));
         let sums = thr.fragment_accumulators::<f32>(k, shape!(16, 8));
-        sync.gemm_sync(k, &sums, &a, &b);
+        sync.gemm_sync(&sums, &a, &b);
         let a = thr.fragment_a::<f16>(k, shape!(16, 16));
-        half.gemm_sync(k, &sums, &a, &b);
-        sync.gemm_sync(k, &sums, &b, &a);
+        half.gemm_sync(&sums, &a, &b);
+        sync.gemm_sync(&sums, &b, &a);
         let apart = RegisterTensor::<f32>::registers(k, layout!(((2, 2), 1, 1) : ((1, 4), 0, 0)));
-        sync.gemm_sync(k, &apart, &a, &b);
+        sync.gemm_sync(&apart, &a, &b);
         let thr = shared.slice(k.thread_idx().x);
         let tile = rows.tile_to_shape(&shape!(64, 16), None).unwrap();
         let x = SharedTensor::<bf16>::shared_aligned(k, tile, 1024);
-        let b = SmemOperand::new(k, &thr.partition_b(k, &x.local_tile(k, &tiler!(8, 16), (0, 0))));
-        let a = thr.partition_a(k, &x);
+        let b = SmemOperand::new(&thr.partition_b(&x.local_tile(&tiler!(8, 16), (0, 0))));
+        let a = thr.partition_a(&x);
         let (a, held) =
-            (SmemOperand::new(k, &a), registers.slice(0).fragment_a::<bf16>(k, shape!(64, 16)));
+            (SmemOperand::new(&a), registers.slice(0).fragment_a::<bf16>(k, shape!(64, 16)));
         let sums = thr.fragment_accumulators::<f32>(k, shape!(64, 8));
-        shared.gemm_async(k, &sums, &held, &b, false);
-        registers.gemm_async(k, &sums, &a, &b, false);
+        shared.gemm_async(&sums, &held, &b, false);
+        registers.gemm_async(&sums, &a, &b, false);
         let wide = thr.fragment_accumulators::<i32>(k, shape!(64, 8));
-        shared.gemm_async(k, &wide, &a, &b, false);
-        sync.gemm_async(k, &sums, &a, &b, false);
-        shared.gemm_sync(k, &sums, &held, &held);
+        shared.gemm_async(&wide, &a, &b, false);
+        sync.gemm_async(&sums, &a, &b, false);
+        shared.gemm_sync(&sums, &held, &held);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

@@ -23,10 +23,10 @@ fn steps_of_a_row_have_the_elements_of_their_columns() {
                 let row = tile.part::<f32>(k, first, columns);
                 k.for_(range(0, row.steps()), (), |k, step, ()| {
                     let part = row.step(step);
-                    let weights = part.load_columns(k, w);
-                    let elements = part.load_elements(k, x.offset(first), 0.0);
-                    let results = elements.iter_f32().zip(weights.iter_f32(k)).map(|(x, w)| x * w);
-                    part.store(k, y.offset(first), results);
+                    let weights = part.load_columns(w);
+                    let elements = part.load_elements(x.offset(first), 0.0);
+                    let results = elements.iter_f32().zip(weights.iter_f32()).map(|(x, w)| x * w);
+                    part.store(y.offset(first), results);
                     k.barrier();
                 });
             },

@@ -15,14 +15,14 @@ fn in_place(team: u32, cluster: u32, has_bar_warp: bool) -> String {
     let options = tile.options();
     let kernel = Kernel::<(GlobalMut<f32>,)>::build_with(options, "in_place", target, |k, (x,)| {
         let part = tile.part::<f32>(k, k.constant(0i64), k.constant(columns));
-        let last = x.load(k, columns - 1);
-        let values = part.load(k, x, 0.0);
+        let last = x.load(columns - 1);
+        let values = part.load(x, 0.0);
         let own = tree(k.constant(0.0), &values, |a, b| a + b);
-        let sum = part.sum(k, own);
+        let sum = part.sum(own);
         if has_bar_warp {
             k.bar_warp(WARP);
         }
-        part.store(k, x, values.iter().map(|value| *value + sum + last));
+        part.store(x, values.iter().map(|value| *value + sum + last));
     })
     .unwrap();
     let device = Device::sim_with(Options::default().race(true));

@@ -51,21 +51,21 @@ fn every_column_of_a_held_row_is_its_element() {
                 let start = row.mul_wide(columns) + first.cvt::<i64>();
                 let part = tile.part::<f32>(k, start, row.lt(rows).select(columns, 0));
                 // What a thread has where the row has no element is not 0.
-                let elements = part.load_elements(k, x.offset(start), 55.0);
+                let elements = part.load_elements(x.offset(start), 55.0);
                 let values = elements.to_f32();
-                let is_leader = part.is_leader(k) & row.lt(rows);
-                k.if_(is_leader, |k| {
-                    leaders.atom().add(k, row, 1);
+                let is_leader = part.is_leader() & row.lt(rows);
+                k.if_(is_leader, |_| {
+                    leaders.atom().add(row, 1);
                 });
                 let thread = k.thread_idx().x + k.block_idx().x * tile.threads as i32;
                 for (i, column) in (0..).zip(&asked) {
                     let column = k.constant(*column);
-                    let element = part.at(k, &values, column);
-                    k.if_(is_leader, |k| y.store(k, row * asked.len() as i32 + i, element));
+                    let element = part.at(&values, column);
+                    k.if_(is_leader, |_| y.store(row * asked.len() as i32 + i, element));
                     // All threads have it.
                     if i == 1 {
-                        let again = part.at(k, elements.iter_f32(), column);
-                        other.store(k, thread, again);
+                        let again = part.at(elements.iter_f32(), column);
+                        other.store(thread, again);
                     }
                 }
             },
@@ -127,7 +127,7 @@ fn a_row_beyond_the_capacity_is_reported() {
                     if asks {
                         tile.assert_fits::<f32>(k, columns);
                     }
-                    x.store(k, k.thread_idx().x, columns);
+                    x.store(k.thread_idx().x, columns);
                 },
             )
             .unwrap()
@@ -162,20 +162,20 @@ fn wide_tiles_leave_room_for_1024_threads() {
                 let row = tile.row(k);
                 let start = row.mul_wide(columns);
                 let part = tile.part::<bf16>(k, start, columns);
-                let elements = part.load_elements(k, x.offset(start), f32::NEG_INFINITY);
+                let elements = part.load_elements(x.offset(start), f32::NEG_INFINITY);
                 let values: Vec<_> = elements.iter_f32().collect();
                 let own = tree(k.constant(f32::MIN), &values, |a, b| a.max(b));
                 let powers: Vec<_> = values.iter().map(|x| (*x - own).exp_fast()).collect();
                 let sum = tree(k.constant(0.0), &powers, |a, b| a + b);
-                let [max, sum] = part.reduce(k, [own, sum], |_, [m, s], [n, t]| {
+                let [max, sum] = part.reduce([own, sum], |_, [m, s], [n, t]| {
                     let max = m.max(n);
                     [max, s * (m - max).exp_fast() + t * (n - max).exp_fast()]
                 });
-                let column = target.load(k, row);
-                let of_target = part.at(k, elements.iter_f32(), column);
-                k.if_(part.is_leader(k), |k| loss.store(k, row, sum.ln() + max - of_target));
+                let column = target.load(row);
+                let of_target = part.at(elements.iter_f32(), column);
+                k.if_(part.is_leader(), |_| loss.store(row, sum.ln() + max - of_target));
                 let gradients = elements.iter_f32().map(|x| (x - max).exp_fast() / sum);
-                part.store(k, x.offset(start), gradients);
+                part.store(x.offset(start), gradients);
             },
         )
         .unwrap();

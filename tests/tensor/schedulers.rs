@@ -26,12 +26,12 @@ fn count<'b>(
     x: Val<'b, GlobalMut<i32>>,
     more: i32,
 ) {
-    let taken = work.for_each_item(k, k.constant(0), |k, item, taken| {
-        x.red().add(k, item, more);
+    let taken = work.for_each_item(k, k.constant(0), |_, item, taken| {
+        x.red().add(item, more);
         taken + 1
     });
     // Carried values come out of the loop: nothing is added for no items.
-    k.if_(taken.lt(0), |k| x.red().add(k, 0, 1));
+    k.if_(taken.lt(0), |_| x.red().add(0, 1));
 }
 
 /// A warp draws for two consumer warps, whose threads count.
@@ -39,14 +39,14 @@ fn dynamic() -> Result<Kernel<Params>, BuildErrors> {
     Kernel::<Params>::build("dynamic", Target::SM_90, |k, (x, taken, items)| {
         let work = DynamicScheduler::new(k, taken, items, 64);
         let thread = k.thread_idx().x;
-        work.init(k, thread.eq(0));
+        work.init(thread.eq(0));
         k.barrier();
         k.if_(thread.eq(64), |k| {
-            let work = work.producer(k);
+            let work = work.producer();
             count(k, work, x, 0);
         });
         k.if_(thread.lt(64), |k| {
-            let work = work.consumer(k);
+            let work = work.consumer();
             count(k, work, x, 1);
         });
     })
@@ -121,10 +121,10 @@ type Heads = (GlobalMut<i32>, [i32; 3]);
 fn heads() -> Result<Kernel<Heads>, BuildErrors> {
     Kernel::<Heads>::build("heads", Target::SM_80, |k, (x, sizes)| {
         let [tiles, heads, section] = sizes;
-        StaticScheduler::new(k, tiles * heads).for_each_item(k, (), |k, item, ()| {
+        StaticScheduler::new(k, tiles * heads).for_each_item(k, (), |_, item, ()| {
             let [head, tile] = HeadSections { tiles, heads, section }.decode(item);
-            x.store(k, item * 2, head);
-            x.store(k, item * 2 + 1, tile);
+            x.store(item * 2, head);
+            x.store(item * 2 + 1, tile);
         });
     })
 }
@@ -134,10 +134,10 @@ type Decoded = (Global<i32>, GlobalMut<i32>, [i32; 2]);
 
 fn sequences(size: u32) -> Result<Kernel<Decoded>, BuildErrors> {
     Kernel::<Decoded>::build("sequences", Target::SM_80, |k, (starts, x, [count, slots])| {
-        StaticScheduler::new(k, slots).for_each_item(k, (), |k, slot, ()| {
-            let found = Sequences { starts, count }.decode(k, slot, size);
+        StaticScheduler::new(k, slots).for_each_item(k, (), |_, slot, ()| {
+            let found = Sequences { starts, count }.decode(slot, size);
             for (i, value) in (0..).zip([found.sequence, found.tile, found.start, found.len]) {
-                x.store(k, slot * 4 + i, value);
+                x.store(slot * 4 + i, value);
             }
         });
     })

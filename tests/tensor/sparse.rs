@@ -124,20 +124,20 @@ fn check_sync<A: Small, B: Small>(device: &Device, mma: &SparseMma, c: ValType, 
         type Params = (Global<u32>, Global<u32>, Global<u32>, GlobalMut<u32>);
         let kernel = Kernel::<Params>::build("sparse", Target::SM_90, |k, (a, e, b, d)| {
             let lane = k.lane_id();
-            let part = |x: Val<'_, Global<u32>>, count: usize, elem| {
-                let words = x.load_any(k, lane * count as i32, count as u32).unwrap();
-                words.cast(elem).unwrap()
-            };
-            let (a, b) = (part(a, counts[0], A::SCALAR), part(b, counts[1], B::SCALAR));
-            let e = e.load(k, lane);
+            let [a, b] =
+                [(a, counts[0], A::SCALAR), (b, counts[1], B::SCALAR)].map(|(x, count, elem)| {
+                    let words = x.load_any(lane * count as i32, count as u32).unwrap();
+                    words.cast(elem).unwrap()
+                });
+            let e = e.load(lane);
             macro_rules! run {
                 ($ty:ty, $zero:expr) => {{
                     let registers = k.registers::<$ty>(sums);
-                    registers.fill(k, $zero);
+                    registers.fill($zero);
                     k.mma_sync_sp(&registers, a, b, e, selector, MmaOverflow::Wrap);
                     for i in 0..sums {
-                        let word = registers.get(k, i).bitcast::<u32>();
-                        d.store(k, lane * sums as i32 + i as i32, word);
+                        let word = registers.get(i).bitcast::<u32>();
+                        d.store(lane * sums as i32 + i as i32, word);
                     }
                 }};
             }
@@ -270,22 +270,22 @@ fn check_wgmma<A: Small, B: Small>(device: &Device, half: Wgmma, rng: &mut Rng) 
                 let tile_b = k.shared_aligned::<u32>(b_words as u32, 128);
                 for i in 0..a_words.div_ceil(128) as i32 {
                     let at = t + 128 * i;
-                    k.if_(at.lt(a_words as i32), |k| tile_a.store(k, at, a.load(k, at)));
+                    k.if_(at.lt(a_words as i32), |_| tile_a.store(at, a.load(at)));
                 }
                 for i in 0..b_words.div_ceil(128) as i32 {
                     let at = t + 128 * i;
-                    k.if_(at.lt(b_words as i32), |k| tile_b.store(k, at, b.load(k, at)));
+                    k.if_(at.lt(b_words as i32), |_| tile_b.store(at, b.load(at)));
                 }
                 k.fence_proxy_async(ProxySpace::SharedCta);
                 k.barrier();
                 let (a_at, b_at) =
                     (tile_a.matrix_descriptor(a_bits), tile_b.matrix_descriptor(b_bits));
-                let part = a.load_any(k, t * 4, 4).unwrap().cast(types[0]).unwrap();
-                let e = e.load(k, t);
+                let part = a.load_any(t * 4, 4).unwrap().cast(types[0]).unwrap();
+                let e = e.load(t);
                 macro_rules! run {
                     ($ty:ty, $zero:expr) => {{
                         let registers = k.registers::<$ty>(sums);
-                        registers.fill(k, $zero);
+                        registers.fill($zero);
                         k.wgmma_fence();
                         let form = WgmmaForm::default();
                         if in_registers {
@@ -305,7 +305,7 @@ fn check_wgmma<A: Small, B: Small>(device: &Device, half: Wgmma, rng: &mut Rng) 
                         k.wgmma_wait_group(0);
                         for i in 0..sums {
                             let at = t * sums as i32 + i as i32;
-                            d.store(k, at, registers.get(k, i).bitcast::<u32>());
+                            d.store(at, registers.get(i).bitcast::<u32>());
                         }
                     }};
                 }
@@ -451,11 +451,11 @@ fn elements_that_are_not_met_do_not_count() {
     type Params = (Global<u32>, Global<u32>, Global<u32>, GlobalMut<f32>);
     let kernel = Kernel::<Params>::build("infinite", Target::SM_90, |k, (a, e, b, d)| {
         let lane = k.lane_id();
-        let [a, b] = [a, b].map(|x| x.load_any(k, lane * 2, 2).unwrap().cast(Scalar::F16).unwrap());
+        let [a, b] = [a, b].map(|x| x.load_any(lane * 2, 2).unwrap().cast(Scalar::F16).unwrap());
         let registers = k.registers::<f32>(4);
-        registers.fill(k, 0.0);
-        k.mma_sync_sp(&registers, a, b, e.load(k, lane), 0, MmaOverflow::Wrap);
-        (0..4).for_each(|i| d.store(k, lane * 4 + i as i32, registers.get(k, i)));
+        registers.fill(0.0);
+        k.mma_sync_sp(&registers, a, b, e.load(lane), 0, MmaOverflow::Wrap);
+        (0..4).for_each(|i| d.store(lane * 4 + i as i32, registers.get(i)));
     })
     .unwrap();
     // Columns 0 and 1 of each chunk are kept; column 2 of B is infinite.
@@ -497,10 +497,10 @@ fn tiles_of_b_that_a_sparse_wgmma_cannot_read_are_refused() {
             let b = SharedTensor::<bf16>::shared_aligned(k, tile, 1024);
             let thr = tiled.slice(k.thread_idx().x);
             let c = thr.fragment_c::<f32>(k, shape!(64, 64));
-            let (a, b) = (thr.partition_a(k, &a), thr.partition_b(k, &b));
-            let (a, b) = (SmemOperand::new(k, &a), SmemOperand::new(k, &b));
+            let (a, b) = (thr.partition_a(&a), thr.partition_b(&b));
+            let (a, b) = (SmemOperand::new(&a), SmemOperand::new(&b));
             k.wgmma_fence();
-            sparse.gemm_async(k, &c, &a, &b, |_, _| k.constant(0x4444_4444), false);
+            sparse.gemm_async(&c, &a, &b, |_, _| k.constant(0x4444_4444), false);
             k.wgmma_commit_group();
             k.wgmma_wait_group(0);
         })

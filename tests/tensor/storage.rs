@@ -141,40 +141,40 @@ fn members_are_where_they_say() {
     let kernel = Kernel::<Out>::build("members", Target::SM_80, |k, (y,)| {
         let first = k.thread_idx().x.eq(0);
         let (mixed, outer) = (Mixed::allocate(k), Outer::allocate(k));
-        k.if_(first, |k| {
-            mixed.a.store(k, 7);
-            mixed.b.store(k, 0.5);
-            mixed.c.store(k, 512);
+        k.if_(first, |_| {
+            mixed.a.store(7);
+            mixed.b.store(0.5);
+            mixed.c.store(512);
             for i in 0..mixed.d.len() {
-                mixed.d.at(k, i).store(k, 10 + i as u8);
+                mixed.d.at(i).store(10 + i as u8);
             }
-            mixed.e.store(k, -2.0);
-            mixed.f.comp_a.imag.store(k, 3.0);
-            mixed.f.mbar_a.at(k, 3).store(k, 1 << 40);
-            mixed.f.int_a.store(k, -9);
-            mixed.g.store(k, true);
-            outer.small.store(k, -1);
-            outer.large.wide.store(k, 0x0807_0605_0403_0201);
-            outer.last.store(k, 99);
+            mixed.e.store(-2.0);
+            mixed.f.comp_a.imag.store(3.0);
+            mixed.f.mbar_a.at(3).store(1 << 40);
+            mixed.f.int_a.store(-9);
+            mixed.g.store(true);
+            outer.small.store(-1);
+            outer.large.wide.store(0x0807_0605_0403_0201);
+            outer.last.store(99);
         });
         k.barrier();
-        k.if_(!first, |k| {
-            y.store(k, 0, mixed.a.load(k).cvt::<i32>());
-            y.store(k, 1, (mixed.b.load(k) * 4.0).cvt::<i32>());
-            y.store(k, 2, mixed.c.load(k).cvt::<i32>());
+        k.if_(!first, |_| {
+            y.store(0, mixed.a.load().cvt::<i32>());
+            y.store(1, (mixed.b.load() * 4.0).cvt::<i32>());
+            y.store(2, mixed.c.load().cvt::<i32>());
             for i in 0..5 {
-                y.store(k, 3 + i as i32, mixed.d.at(k, i).load(k).cvt::<i32>());
+                y.store(3 + i as i32, mixed.d.at(i).load().cvt::<i32>());
             }
-            y.store(k, 8, mixed.e.load(k).cvt::<i32>());
-            y.store(k, 9, mixed.f.comp_a.imag.load(k).cvt::<i32>());
-            y.store(k, 10, (mixed.f.mbar_a.at(k, 3).load(k) >> 38).cvt::<i32>());
-            y.store(k, 11, mixed.f.int_a.load(k).cvt::<i32>());
-            y.store(k, 12, mixed.g.load(k).select(1, 0));
-            y.store(k, 13, outer.small.load(k).cvt::<i32>());
+            y.store(8, mixed.e.load().cvt::<i32>());
+            y.store(9, mixed.f.comp_a.imag.load().cvt::<i32>());
+            y.store(10, (mixed.f.mbar_a.at(3).load() >> 38).cvt::<i32>());
+            y.store(11, mixed.f.int_a.load().cvt::<i32>());
+            y.store(12, mixed.g.load().select(1, 0));
+            y.store(13, outer.small.load().cvt::<i32>());
             for i in 0..8 {
-                y.store(k, 14 + i as i32, outer.large.bytes.at(k, i).load(k).cvt::<i32>());
+                y.store(14 + i as i32, outer.large.bytes.at(i).load().cvt::<i32>());
             }
-            y.store(k, 22, outer.last.load(k).cvt::<i32>());
+            y.store(22, outer.last.load().cvt::<i32>());
         });
     })
     .expect("the kernel is right");
@@ -193,20 +193,20 @@ fn ranges_are_tensors() -> Result<(), LayoutError> {
     let swizzled: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse()?;
     let kernel = Kernel::<Out>::build("ranges", Target::SM_80, |k, (y,)| {
         let (tiles, t) = (Tiles::allocate(k), k.thread_idx().x);
-        let words = tiles.words.tensor(k, &swizzled);
+        let words = tiles.words.tensor(&swizzled);
         assert_eq!(words.to_string(), "ptr<i32, smem, align<16>, S<3,2,3>> o (8,32):(32,1)");
         for row in 0..8 {
-            words.store(k, (row, t), t + 32 * row);
+            words.store((row, t), t + 32 * row);
         }
         k.barrier();
         // The low halves of the words as they lie.
-        let halves = tiles.words.tensor_as::<i16>(k, layout!((2, 256):(1, 2)));
-        let y = Tensor::new(k, y, layout!((8, 32):(32, 1)));
+        let halves = tiles.words.tensor_as::<i16>(layout!((2, 256):(1, 2)));
+        let y = Tensor::new(y, layout!((8, 32):(32, 1)));
         for row in 0..8 {
-            y.store(k, (row, t), halves.load(k, (0, t + 32 * row)).cvt::<i32>());
+            y.store((row, t), halves.load((0, t + 32 * row)).cvt::<i32>());
         }
         // Wider elements under the same swizzle: four words are moved as one.
-        let pairs = words.recast::<i64>(k);
+        let pairs = words.recast::<i64>();
         assert_eq!(pairs.to_string(), "ptr<i64, smem, align<16>, S<3,1,3>> o (8,16):(16,1)");
     })
     .expect("the kernel is right");
@@ -232,21 +232,21 @@ fn swizzled_layouts_take_what_they_reach() {
     let kernel = Kernel::<Out>::build("words", Target::SM_80, |k, (y,)| {
         let (words, t) = (Words::allocate(k), k.thread_idx().x);
         // No index reaches the bit that is moved.
-        words.short.tensor(k, layout("S<1,3,3> o 0 o 48:1"));
+        words.short.tensor(layout("S<1,3,3> o 0 o 48:1"));
         // 64 to 71 are moved to 72 to 79.
-        let long = words.long.tensor(k, layout("S<1,3,3> o 0 o 72:1"));
+        let long = words.long.tensor(layout("S<1,3,3> o 0 o 72:1"));
         for i in 0..9 {
-            long.store(k, t + 8 * i, t + 8 * i);
+            long.store(t + 8 * i, t + 8 * i);
         }
         k.barrier();
-        y.store(k, t, words.long.tensor(k, layout!(80:1)).load(k, t + 72));
+        y.store(t, words.long.tensor(layout!(80:1)).load(t + 72));
     })
     .expect("the kernel is right");
     for found in run(&kernel, 8, 8) {
         assert_eq!(found, (64..72).collect::<Vec<i32>>());
     }
     let errors = Kernel::<Out>::build("wrong", Target::SM_80, |k, _| {
-        Words::allocate(k).less.tensor(k, layout("S<1,3,3> o 0 o 72:1"));
+        Words::allocate(k).less.tensor(layout("S<1,3,3> o 0 o 72:1"));
     })
     .expect_err("a word is missing");
     assert!(errors.to_string().contains("the layout needs 320 bytes, but the range has 316"));
@@ -272,20 +272,20 @@ fn an_allocator_counts_what_it_gives() {
         assert_eq!(smem.size_in_bytes(), 1024 + 1024);
         let t = k.thread_idx().x;
         for row in 0..8 {
-            tile.store(k, (row, t), t);
+            tile.store((row, t), t);
         }
         for row in 0..4 {
-            plain.store(k, (row, t), t + 100);
+            plain.store((row, t), t + 100);
         }
-        array.tensor(k, layout!(32)).store(k, t, t + 200);
-        k.if_(t.eq(0), |k| {
-            counter.store(k, 7);
-            outer.last.store(k, 9);
+        array.tensor(layout!(32)).store(t, t + 200);
+        k.if_(t.eq(0), |_| {
+            counter.store(7);
+            outer.last.store(9);
         });
         k.barrier();
-        let sum = tile.load(k, (3, 31 - t)) + plain.load(k, (2, 31 - t));
-        let sum = sum + array.tensor(k, layout!(32)).load(k, 31 - t);
-        y.store(k, t, sum + counter.load(k).cvt::<i32>() + outer.last.load(k).cvt::<i32>());
+        let sum = tile.load((3, 31 - t)) + plain.load((2, 31 - t));
+        let sum = sum + array.tensor(layout!(32)).load(31 - t);
+        y.store(t, sum + counter.load().cvt::<i32>() + outer.last.load().cvt::<i32>());
     })
     .expect("the kernel is right");
     assert_eq!(kernel.ir().shared_layout().1, 2048);
@@ -294,7 +294,7 @@ fn an_allocator_counts_what_it_gives() {
     }
     let errors = Kernel::<Out>::build("wrong", Target::SM_80, |k, _| {
         let tile: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse().expect("a layout");
-        SmemAllocator::new(k).allocate_tensor::<i32>(k, tile, 128, Some(swizzle)).load(k, 0);
+        SmemAllocator::new(k).allocate_tensor::<i32>(k, tile, 128, Some(swizzle)).load(0);
     })
     .expect_err("two swizzles");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -309,10 +309,10 @@ fn an_allocator_counts_what_it_gives() {
 fn mistakes_are_errors_of_the_build() {
     let errors = Kernel::<Out>::build("wrong", Target::SM_80, |k, _| {
         let buffer = Buffer::allocate(k);
-        buffer.data.at(k, 128);
-        buffer.data.tensor(k, layout!((16, 9))).load(k, 0);
-        buffer.data.data_ptr().recast::<f64>(k);
-        buffer.data.tensor(k, layout!((8, 16):(1, 9))).recast::<i8>(k).recast::<i64>(k);
+        buffer.data.at(128);
+        buffer.data.tensor(layout!((16, 9))).load(0);
+        buffer.data.data_ptr().recast::<f64>();
+        buffer.data.tensor(layout!((8, 16):(1, 9))).recast::<i8>().recast::<i64>();
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

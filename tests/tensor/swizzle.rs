@@ -108,15 +108,15 @@ fn the_chosen_tile_holds_what_is_stored() -> Result {
     let choice = choose_swizzle(&layout!((32, 32):(32, 1)), Scalar::I32, &transposed(1))?;
     let swizzled = choice.layout()?;
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("transpose", Target::SM_80, |k, (x,)| {
-        let x = Tensor::new(k, x, layout!((32, 32):(32, 1)));
+        let x = Tensor::new(x, layout!((32, 32):(32, 1)));
         let tile = SharedTensor::<i32>::shared(k, &swizzled);
         let t = k.thread_idx().x;
         for row in 0..32 {
-            tile.store(k, (row, t), x.load(k, (row, t)));
+            tile.store((row, t), x.load((row, t)));
         }
         k.barrier();
         for column in 0..32 {
-            x.store(k, (column, t), tile.load(k, (t, column)));
+            x.store((column, t), tile.load((t, column)));
         }
     })?;
     let device = Device::sim()?;

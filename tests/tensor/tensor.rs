@@ -50,9 +50,9 @@ fn a_device_number_runs_through_the_coordinates() -> Result<(), LayoutError> {
     ] {
         let size = layout.size()?.to_static()?;
         let kernel = build(|k, x, y| {
-            let x = Tensor::new(k, x, &layout);
+            let x = Tensor::new(x, &layout);
             let t = k.thread_idx().x;
-            y.store(k, t, x.load(k, t));
+            y.store(t, x.load(t));
         });
         let expected: Vec<i32> = layout.indices()?.map(|index| index as i32).collect();
         for found in run(kernel, one_block(size), layout.cosize()?.to_static()?.max(size)) {
@@ -67,13 +67,13 @@ fn host_and_device_entries_mix() -> Result<(), LayoutError> {
     let layout = layout!((4, (2, 8), 3):(2, (1, 8), 64));
     // Thread t takes the place (2, (t % 2, t / 2), 1), cut in three ways.
     let kernel = build(|k, x, y| {
-        let x = Tensor::new(k, x, &layout);
+        let x = Tensor::new(x, &layout);
         let t = k.thread_idx().x;
         let (inner, outer) = (t % 2, t / 2);
-        y.store(k, t, x.load(k, (2, (inner, outer), 1)));
-        y.store(k, t + 16, x.slice(k, (.., .., 1)).load(k, (2, t)));
-        y.store(k, t + 32, x.slice(k, (.., (.., outer), ..)).load(k, (2, inner, 1)));
-        y.store(k, t + 48, x.domain_offset(k, (2, 0, 1)).load(k, (0, t, 0)));
+        y.store(t, x.load((2, (inner, outer), 1)));
+        y.store(t + 16, x.slice((.., .., 1)).load((2, t)));
+        y.store(t + 32, x.slice((.., (.., outer), ..)).load((2, inner, 1)));
+        y.store(t + 48, x.domain_offset((2, 0, 1)).load((0, t, 0)));
     });
     for found in run(kernel, one_block(16), layout.cosize()?.to_static()?) {
         for t in 0..16 {
@@ -91,38 +91,38 @@ type Stores = for<'b> fn(&Body<'b, '_>, &GlobalTensorMut<'b, i32>, [Val<'b, i32>
 
 const STORES: [Stores; 5] = [
     // All of the coordinate is known when the kernel runs.
-    |k, tile, [row, pair], columns| {
+    |_, tile, [row, pair], columns| {
         for i in 0..2 {
             let column = pair * 2 + i;
-            tile.store(k, (row, column), row * columns + column);
+            tile.store((row, column), row * columns + column);
         }
     },
     // Each device number by itself, the host number last.
-    |k, tile, [row, pair], columns| {
-        let line = tile.slice(k, (row, ..)).logical_divide(k, &layout!(2:1));
-        let line = line.slice(k, (.., pair));
+    |_, tile, [row, pair], columns| {
+        let line = tile.slice((row, ..)).logical_divide(&layout!(2:1));
+        let line = line.slice((.., pair));
         for i in 0..2 {
-            line.store(k, i, row * columns + pair * 2 + i);
+            line.store(i, row * columns + pair * 2 + i);
         }
     },
-    |k, tile, [row, pair], columns| {
-        let pairs = tile.logical_divide(k, &tiler!(1, 2)).slice(k, (.., (.., pair)));
+    |_, tile, [row, pair], columns| {
+        let pairs = tile.logical_divide(&tiler!(1, 2)).slice((.., (.., pair)));
         for i in 0..2 {
-            pairs.store(k, (row, i), row * columns + pair * 2 + i);
+            pairs.store((row, i), row * columns + pair * 2 + i);
         }
     },
     // A host number first.
-    |k, tile, [row, pair], columns| {
+    |_, tile, [row, pair], columns| {
         for i in 0..2 {
-            let line = tile.domain_offset(k, (0, i)).slice(k, (row, ..));
-            line.store(k, pair * 2, row * columns + pair * 2 + i);
+            let line = tile.domain_offset((0, i)).slice((row, ..));
+            line.store(pair * 2, row * columns + pair * 2 + i);
         }
     },
     // The origin moves by numbers whose bits are not known.
-    |k, tile, [row, pair], columns| {
-        let moved = tile.domain_offset(k, (0, pair * 2)).slice(k, (row, ..));
+    |_, tile, [row, pair], columns| {
+        let moved = tile.domain_offset((0, pair * 2)).slice((row, ..));
         for i in 0..2 {
-            moved.store(k, i, row * columns + pair * 2 + i);
+            moved.store(i, row * columns + pair * 2 + i);
         }
     },
 ];
@@ -143,7 +143,7 @@ fn swizzled_elements_are_where_the_swizzle_puts_them() -> Result<(), LayoutError
         let (rows, columns) = (extent(0)?, extent(1)?);
         for (way, stores) in STORES.into_iter().enumerate() {
             let kernel = build(|k, _, y| {
-                let tile = Tensor::new(k, y, &composed);
+                let tile = Tensor::new(y, &composed);
                 let (t, pairs) = (k.thread_idx().x, columns as i32 / 2);
                 stores(k, &tile, [t / pairs, t % pairs], columns as i32);
             });
@@ -169,10 +169,10 @@ fn a_swizzled_tensor_in_shared_memory_has_room() -> Result<(), LayoutError> {
     let kernel = build(|k, x, y| {
         let tile = SharedTensor::<i32>::shared(k, &composed);
         let t = k.thread_idx().x;
-        k.for_(range(0, 5), (), |k, row, ()| tile.store(k, (row, t), x.load(k, row * 32 + t)));
+        k.for_(range(0, 5), (), |_, row, ()| tile.store((row, t), x.load(row * 32 + t)));
         k.barrier();
         for row in 0..5 {
-            y.store(k, 32 * row + t, tile.load(k, (row, 31 - t)));
+            y.store(32 * row + t, tile.load((row, 31 - t)));
         }
     });
     for found in run(kernel, one_block(32), 160) {
@@ -201,20 +201,20 @@ fn tiles_and_partitions_are_those_of_the_algebra() -> Result<(), LayoutError> {
             let (block, t) = (k.block_idx(), k.thread_idx().x);
             let coord = (block.x, block.y);
             let tile = tiler!(8, 16);
-            let x = Tensor::new(k, x, &x_layout).local_tile(k, &tile, coord);
-            let y = Tensor::new(k, y, &y_layout).local_tile(k, &tile, coord);
-            let at = CoordTensor::identity(k, shape!(rows, columns)).local_tile(k, &tile, coord);
-            let x = x.local_partition(k, &threads, t);
-            let y = y.local_partition(k, &threads, t);
-            let at = at.local_partition(k, &threads, t);
-            for i in 0..x.size(k) {
-                let DeviceCoord::Tuple(at) = at.coord(k, i) else { continue };
+            let x = Tensor::new(x, &x_layout).local_tile(&tile, coord);
+            let y = Tensor::new(y, &y_layout).local_tile(&tile, coord);
+            let at = CoordTensor::identity(k, shape!(rows, columns)).local_tile(&tile, coord);
+            let x = x.local_partition(&threads, t);
+            let y = y.local_partition(&threads, t);
+            let at = at.local_partition(&threads, t);
+            for i in 0..x.size() {
+                let DeviceCoord::Tuple(at) = at.coord(i) else { continue };
                 let [DeviceCoord::Device(row), DeviceCoord::Device(column)] = at[..] else {
                     continue;
                 };
                 // 0 if all three agree.
                 let index = row * columns as i32 + column;
-                y.store(k, i, x.load(k, i) - index);
+                y.store(i, x.load(i) - index);
             }
         });
         let grid = Grid { blocks: [3, 2, 1], ..one_block(threads.cosize()?.to_static()?) };
@@ -231,13 +231,13 @@ fn the_part_of_a_thread_is_that_of_the_host_algebra() -> Result<(), LayoutError>
     let threads = layout!((4, 8):(8, 1));
     let kernel = build(|k, _, y| {
         let places = CoordTensor::identity(k, shape!(16, 16));
-        let part = places.local_partition(k, &threads, k.thread_idx().x);
-        let part_of_x = Tensor::new(k, y, &x).local_partition(k, &threads, k.thread_idx().x);
+        let part = places.local_partition(&threads, k.thread_idx().x);
+        let part_of_x = Tensor::new(y, &x).local_partition(&threads, k.thread_idx().x);
         assert_eq!(part_of_x.layout().to_string(), "(4,2):(64,8)");
         for i in 0..8 {
-            let DeviceCoord::Tuple(at) = part.coord(k, i) else { continue };
+            let DeviceCoord::Tuple(at) = part.coord(i) else { continue };
             let [DeviceCoord::Device(row), DeviceCoord::Device(column)] = at[..] else { continue };
-            y.store(k, k.thread_idx().x * 8 + i, row * 16 + column);
+            y.store(k.thread_idx().x * 8 + i, row * 16 + column);
         }
     });
     for found in run(kernel, one_block(32), 256) {
@@ -257,14 +257,14 @@ fn fragments_hold_what_is_set() {
     let kernel = build(|k, x, y| {
         let t = k.thread_idx().x;
         let fragment = RegisterTensor::<i32>::registers(k, layout!((2, 3):(3, 1)));
-        fragment.fill(k, 7);
-        fragment.store(k, (1, 2), x.load(k, t));
-        k.for_(range(0, 2), (), |k, _, ()| {
-            let row = fragment.slice(k, (1, ..));
-            row.store(k, 2, row.load(k, 2) * 3);
+        fragment.fill(7);
+        fragment.store((1, 2), x.load(t));
+        k.for_(range(0, 2), (), |_, _, ()| {
+            let row = fragment.slice((1, ..));
+            row.store(2, row.load(2) * 3);
         });
-        y.store(k, t * 2, fragment.load(k, (0, 2)));
-        y.store(k, t * 2 + 1, fragment.load(k, (1, 2)));
+        y.store(t * 2, fragment.load((0, 2)));
+        y.store(t * 2 + 1, fragment.load((1, 2)));
     });
     for found in run(kernel, one_block(4), 8) {
         assert_eq!(found, [7, 0, 7, 9, 7, 18, 7, 27]);
@@ -277,26 +277,26 @@ fn parts_of_fragments_are_filled_alone() {
     type Part = for<'b> fn(&Body<'b, '_>, &RegisterTensor<'b, i32>) -> RegisterTensor<'b, i32>;
     let parts: [Part; 5] = [
         |_, all| all.clone(),
-        |k, all| all.slice(k, (1, ..)),
-        |k, all| all.slice(k, (.., 2)),
-        |k, all| all.local_tile(k, &tiler!(1, 2), (1, 1)),
-        |k, all| all.slice(k, (.., 1)).slice(k, 0).composition(k, &layout!(2:0)),
+        |_, all| all.slice((1, ..)),
+        |_, all| all.slice((.., 2)),
+        |_, all| all.local_tile(&tiler!(1, 2), (1, 1)),
+        |_, all| all.slice((.., 1)).slice(0).composition(&layout!(2:0)),
     ];
     for part in parts {
         let kernel = build(|k, _, y| {
             // Two registers are no elements.
             let all = RegisterTensor::<i32>::registers(k, layout!((2, 4):(5, 1)));
-            all.fill(k, 0);
-            part(k, &all).fill(k, 1);
+            all.fill(0);
+            part(k, &all).fill(1);
             // The same by single elements.
             let expected = RegisterTensor::<i32>::registers(k, layout!((2, 4):(5, 1)));
-            expected.fill(k, 0);
+            expected.fill(0);
             let part = part(k, &expected);
-            for i in 0..part.size(k) {
-                part.store(k, i, 1);
+            for i in 0..part.size() {
+                part.store(i, 1);
             }
             for i in 0..8 {
-                y.store(k, i, all.load(k, i) - expected.load(k, i));
+                y.store(i, all.load(i) - expected.load(i));
             }
         });
         assert!(run(kernel, one_block(1), 8).iter().all(|found| *found == [0; 8]));
@@ -319,24 +319,24 @@ fn pointers_are_rounded_up() {
             let shared = TensorPointer::new(k.shared_aligned::<i32>(256, 256));
             let x = TensorPointer::new(x);
             for (i, at) in [x + t, x + 3, 5i64 + x, t + x - 1 + 2i64].into_iter().enumerate() {
-                let aligned = at.align(k, bytes);
+                let aligned = at.align(bytes);
                 assert!(aligned.alignment() >= bytes && aligned.max_alignment() >= bytes);
                 let right = rounded(k, bytes, at.toint(), aligned.toint());
-                y.store(k, t * 8 + i as i32, right);
+                y.store(t * 8 + i as i32, right);
             }
             let inner = [shared + t, shared + 3, 5i64 + shared, t.cvt::<i64>() + shared];
             for (i, at) in inner.into_iter().enumerate() {
-                let aligned = at.align(k, bytes);
+                let aligned = at.align(bytes);
                 let right = rounded(k, bytes, at.toint().cvt(), aligned.toint().cvt());
-                y.store(k, t * 8 + i as i32 + 4, right);
+                y.store(t * 8 + i as i32 + 4, right);
             }
         });
         assert!(run(kernel, one_block(32), 256).iter().all(|found| *found == [1; 256]), "{bytes}");
     }
-    let kernel = build(|k, x, _| {
+    let kernel = build(|_, x, _| {
         // Nothing is computed for what is known.
-        let x = TensorPointer::new(x).assume_aligned(k, 64);
-        (x + 4).align(k, 16);
+        let x = TensorPointer::new(x).assume_aligned(64);
+        (x + 4).align(16);
         assert_eq!((x + 4).max_alignment(), 64);
     });
     assert!(kernel.is_ok_and(|kernel| !kernel.to_string().contains("and")));
@@ -349,20 +349,20 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
     let scaled = ComposedLayout::new(layout!(8:2), 0, layout!(4:1))?;
     let swizzled: ComposedLayout = "S<2,2,3> o 0 o (8,32):(32,1)".parse()?;
     let errors = build(|k, x, _| {
-        let plain = Tensor::new(k, x, layout!((8, 4):(1, 8)));
-        plain.slice(k, (.., 1, ..)).load(k, 0); // one error, not two
-        plain.load(k, (1, ..));
-        plain.local_tile(k, &tiler!(2, 2, 2), (0, 0)).load(k, 0);
-        plain.local_partition(k, &layout!((4, 4):(1, 2)), k.thread_idx().x);
-        plain.group_modes(k, 1, 3);
-        Tensor::new(k, x, &identity);
-        Tensor::new(k, x, &scaled);
+        let plain = Tensor::new(x, layout!((8, 4):(1, 8)));
+        plain.slice((.., 1, ..)).load(0); // one error, not two
+        plain.load((1, ..));
+        plain.local_tile(&tiler!(2, 2, 2), (0, 0)).load(0);
+        plain.local_partition(&layout!((4, 4):(1, 2)), k.thread_idx().x);
+        plain.group_modes(1, 3);
+        Tensor::new(x, &identity);
+        Tensor::new(x, &scaled);
         let fragment = RegisterTensor::<f32>::registers(k, layout!(4:1));
-        fragment.store(k, k.thread_idx().x, 1.0);
+        fragment.store(k.thread_idx().x, 1.0);
         RegisterTensor::<f32>::registers(k, Layout::compact(Int::symbol("n")));
-        plain.data().assume_aligned(k, 12);
-        plain.data().align(k, 24);
-        SharedTensor::<f32>::shared(k, swizzled.clone()).data().align(k, 256);
+        plain.data().assume_aligned(12);
+        plain.data().align(24);
+        SharedTensor::<f32>::shared(k, swizzled.clone()).data().align(256);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -391,29 +391,29 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
 #[test]
 fn names_follow_modes() {
     let errors = build(|k, x, _| {
-        let a = Tensor::new(k, x, layout!((64, 32, 3):(32, 1, 2048))).named(k, ["m", "k", "batch"]);
+        let a = Tensor::new(x, layout!((64, 32, 3):(32, 1, 2048))).named(["m", "k", "batch"]);
         let names = |tensor: GlobalTensorMut<'_, i32>| {
             tensor.to_string().split_once(" of ").map(|(_, names)| names.to_owned())
         };
         let check = |tensor, expected: &str| assert_eq!(names(tensor).as_deref(), Some(expected));
         let tile = tiler!(16, 8);
-        check(a.slice(k, (3, .., ..)), "(k,batch)");
-        check(a.zipped_divide(k, &tile), "((m,k),(tiles of m,tiles of k,batch))");
-        check(a.tiled_divide(k, &tile), "((m,k),tiles of m,tiles of k,batch)");
-        check(a.flat_divide(k, &tile), "(m,k,tiles of m,tiles of k,batch)");
-        let divided = a.logical_divide(k, &tile);
-        check(divided.slice(k, ((.., 1), (.., ..), 0)), "(m,k,k)");
+        check(a.slice((3, .., ..)), "(k,batch)");
+        check(a.zipped_divide(&tile), "((m,k),(tiles of m,tiles of k,batch))");
+        check(a.tiled_divide(&tile), "((m,k),tiles of m,tiles of k,batch)");
+        check(a.flat_divide(&tile), "(m,k,tiles of m,tiles of k,batch)");
+        let divided = a.logical_divide(&tile);
+        check(divided.slice(((.., 1), (.., ..), 0)), "(m,k,k)");
         check(divided, "(m,k,batch)");
-        check(a.local_tile(k, &tile, (1, .., k.block_idx().x)), "(m,k,tiles of k)");
-        check(a.local_partition(k, &layout!((4, 8, 1)), k.thread_idx().x), "(m,k,batch)");
-        check(a.group_modes(k, 1, 3), "(m,(k,batch))");
-        check(a.select(k, &[2, 0]), "(batch,m)");
-        check(a.domain_offset(k, (1, 2, 0)), "(m,k,batch)");
-        check(a.zipped_divide(k, &layout!(8)), "((m,k,batch),tiles of (m,k,batch))");
-        assert_eq!(names(a.coalesce(k)), None);
-        a.named(k, ["m"]);
-        a.named(k, ["m", "", "k"]);
-        a.named(k, ["m", "k", "m"]);
+        check(a.local_tile(&tile, (1, .., k.block_idx().x)), "(m,k,tiles of k)");
+        check(a.local_partition(&layout!((4, 8, 1)), k.thread_idx().x), "(m,k,batch)");
+        check(a.group_modes(1, 3), "(m,(k,batch))");
+        check(a.select(&[2, 0]), "(batch,m)");
+        check(a.domain_offset((1, 2, 0)), "(m,k,batch)");
+        check(a.zipped_divide(&layout!(8)), "((m,k,batch),tiles of (m,k,batch))");
+        assert_eq!(names(a.coalesce()), None);
+        a.named(["m"]);
+        a.named(["m", "", "k"]);
+        a.named(["m", "k", "m"]);
     })
     .expect_err("the last names are too few");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

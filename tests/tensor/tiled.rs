@@ -22,15 +22,15 @@ fn universal(bits: u32) -> Result<CopyAtom> {
 }
 
 /// The coordinates of all elements of a tensor of coordinates that the host knows.
-fn places(k: &Body<'_, '_>, tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
-    let place = |i: i64| match tensor.coord(k, i) {
+fn places(tensor: &CoordTensor<'_>) -> Vec<[i64; 2]> {
+    let place = |i: i64| match tensor.coord(i) {
         DeviceCoord::Tuple(entries) => match entries.as_slice() {
             [DeviceCoord::Host(row), DeviceCoord::Host(column)] => [*row, *column],
             other => panic!("{other:?} is no place"),
         },
         other => panic!("{other:?} is no place"),
     };
-    (0..tensor.size(k)).map(place).collect()
+    (0..tensor.size()).map(place).collect()
 }
 
 /// Runs `body` in a build, for what needs a body and no device.
@@ -70,8 +70,8 @@ fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
             let matrix = CoordTensor::identity(k, shape!(3 * m, 2 * n));
             for thread in 0..tm * tn {
                 let slice = tiled.slice(thread);
-                let part = slice.partition_s(k, &matrix);
-                assert_eq!(places(k, &slice.partition_d(k, &matrix)), places(k, &part));
+                let part = slice.partition_s(&matrix);
+                assert_eq!(places(&slice.partition_d(&matrix)), places(&part));
                 let mut expected = Vec::new();
                 for (j, i) in (0..2).flat_map(|j| (0..3).map(move |i| (j, i))) {
                     for value in 0..vm * vn {
@@ -79,7 +79,7 @@ fn a_thread_copies_its_values_of_each_tile() -> Result<()> {
                         expected.push([row + i * m, column + j * n]);
                     }
                 }
-                assert_eq!(places(k, &part), expected, "thread {thread} of {tiled}");
+                assert_eq!(places(&part), expected, "thread {thread} of {tiled}");
             }
         });
     }
@@ -111,14 +111,14 @@ fn matrix_copies_read_and_write_the_same_elements() -> Result<()> {
                     let matrix = CoordTensor::identity(k, shape!(8, 8 * count));
                     let mut read = HashMap::new();
                     for thread in 0..32 {
-                        let part = places(k, &tiled.slice(thread).partition_s(k, &matrix));
+                        let part = places(&tiled.slice(thread).partition_s(&matrix));
                         for (value, place) in (0..).zip(part) {
                             let bit = source.crd2idx((thread, value)).expect("inside");
                             read.insert(bit.to_string(), place);
                         }
                     }
                     for thread in 0..32 {
-                        let part = places(k, &tiled.slice(thread).partition_d(k, &matrix));
+                        let part = places(&tiled.slice(thread).partition_d(&matrix));
                         for (value, place) in (0..).zip(part) {
                             let bit = destination.crd2idx((thread, value)).expect("inside");
                             assert_eq!(read.get(&bit.to_string()), Some(&place), "{op}");
@@ -144,17 +144,17 @@ fn tiles_are_copied_once() -> Result<()> {
         type InOut = (Global<i32>, GlobalMut<i32>);
         let kernel = Kernel::<InOut>::build("copy", Target::SM_80, |k, (x, y)| {
             let thr = tiled.slice(k.thread_idx().x);
-            let x = Tensor::new(k, x, layout!((32, 64):(64, 1)));
-            let y = Tensor::new(k, y, layout!((32, 64):(1, 32)));
+            let x = Tensor::new(x, layout!((32, 64):(64, 1)));
+            let y = Tensor::new(y, layout!((32, 64):(1, 32)));
             let tile = SharedTensor::<i32>::shared(k, layout!((32, 64):(65, 1)));
-            thr.copy(k, &thr.partition_s(k, &x), &thr.partition_d(k, &tile));
+            thr.copy(&thr.partition_s(&x), &thr.partition_d(&tile));
             k.barrier();
-            let (from, to) = (thr.partition_s(k, &tile), thr.partition_d(k, &y));
-            let held: RegisterTensor<'_, i32> = from.fragment_like(k);
-            thr.copy(k, &from, &held);
+            let (from, to) = (thr.partition_s(&tile), thr.partition_d(&y));
+            let held: RegisterTensor<'_, i32> = from.fragment_like();
+            thr.copy(&from, &held);
             // An element that is reached twice is added twice.
-            let sum = held.load_all(k) + to.load_all(k);
-            to.store_all(k, &sum);
+            let sum = held.load_all() + to.load_all();
+            to.store_all(&sum);
         })?;
         let x: Vec<i32> = (0..32 * 64).collect();
         for device in device::devices() {
@@ -199,12 +199,12 @@ fn parts_of_operands_are_those_of_the_layouts() -> Result<()> {
                 for thread in 0..count {
                     let thr = tiled.slice(thread);
                     let part = match operand {
-                        Operand::A => thr.partition_a(k, &tile),
-                        Operand::B => thr.partition_b(k, &tile),
-                        Operand::C => thr.partition_c(k, &tile),
+                        Operand::A => thr.partition_a(&tile),
+                        Operand::B => thr.partition_b(&tile),
+                        Operand::C => thr.partition_c(&tile),
                     };
                     assert_eq!(part.rank(), 3);
-                    for (value, [row, column]) in (0..).zip(places(k, &part)) {
+                    for (value, [row, column]) in (0..).zip(places(&part)) {
                         let place = tv.crd2idx((thread, value)).expect("inside");
                         assert_eq!(place, row + rows * column, "{operand:?}, thread {thread}");
                     }
@@ -229,21 +229,21 @@ fn products_are_exact() -> Result<()> {
             type Signature = (Global<f32>, Global<f32>, GlobalMut<f32>);
             let kernel = Kernel::<Signature>::build("product", Target::SM_80, |k, (a, b, c)| {
                 let thr = tiled.slice(k.thread_idx().x);
-                let a = Tensor::new(k, a, Layout::row_major((m, depth)));
-                let b = Tensor::new(k, b, Layout::compact((n, depth)));
-                let c = Tensor::new(k, c, Layout::row_major((m, n)));
+                let a = Tensor::new(a, Layout::row_major((m, depth)));
+                let b = Tensor::new(b, Layout::compact((n, depth)));
+                let c = Tensor::new(c, Layout::row_major((m, n)));
                 let sums = thr.fragment_c::<f32>(k, (m, n));
-                sums.fill(k, 0.0);
-                let (a, b) = (thr.partition_a(k, &a), thr.partition_b(k, &b));
+                sums.fill(0.0);
+                let (a, b) = (thr.partition_a(&a), thr.partition_b(&b));
                 if in_registers {
-                    let (x, y) = (a.fragment_like::<f32>(k), b.fragment_like::<f32>(k));
-                    copy(k, &a, &x);
-                    copy(k, &b, &y);
-                    gemm(k, &tiled, &sums, &x, &y);
+                    let (x, y) = (a.fragment_like::<f32>(), b.fragment_like::<f32>());
+                    copy(&a, &x);
+                    copy(&b, &y);
+                    gemm(&tiled, &sums, &x, &y);
                 } else {
-                    gemm(k, &tiled, &sums, &a, &b);
+                    gemm(&tiled, &sums, &a, &b);
                 }
-                copy(k, &sums, &thr.partition_c(k, &c));
+                copy(&sums, &thr.partition_c(&c));
             })?;
             let number = |i: usize| ((i * 29 + 7) % 13) as f32 - 6.0;
             let a: Vec<f32> = (0..m * depth).map(number).collect();
@@ -347,31 +347,25 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     let tensor_core = mma("SM80_16x8x16_F32F16F16F32_TN", &layout!((1, 1, 1)), tiler!(_, _, _))?;
     let errors = Kernel::<(GlobalMut<f32>,)>::build("wrong", Target::SM_80, |k, (x,)| {
         let thr = vectors.slice(k.thread_idx().x);
-        let rows = Tensor::new(k, x, layout!((8, 16):(16, 1)));
+        let rows = Tensor::new(x, layout!((8, 16):(16, 1)));
         let columns = SharedTensor::<f32>::shared(k, layout!((8, 16):(1, 8)));
         let tile = SharedTensor::<f32>::shared(k, layout!((8, 16):(16, 1)));
-        let part = thr.partition_s(k, &rows);
+        let part = thr.partition_s(&rows);
         // The address is known to be a multiple of 4 bytes only.
-        thr.copy(k, &part, &thr.partition_d(k, &tile));
-        thr.copy(k, &thr.partition_s(k, &tile), &thr.partition_d(k, &columns));
-        let part = thr.partition_s(k, &columns).named(k, ["value", "m", "n"]);
-        thr.copy(k, &part, &thr.partition_d(k, &tile));
+        thr.copy(&part, &thr.partition_d(&tile));
+        thr.copy(&thr.partition_s(&tile), &thr.partition_d(&columns));
+        let part = thr.partition_s(&columns).named(["value", "m", "n"]);
+        thr.copy(&part, &thr.partition_d(&tile));
         let ragged = SharedTensor::<f32>::shared(k, layout!((12, 16):(16, 1)));
-        thr.partition_d(k, &ragged);
+        thr.partition_d(&ragged);
         let mma = fma.slice(k.thread_idx().x);
-        mma.partition_a(k, &SharedTensor::<f32>::shared(k, layout!((6, 4))));
+        mma.partition_a(&SharedTensor::<f32>::shared(k, layout!((6, 4))));
         let sums = mma.fragment_c::<f32>(k, shape!(8, 8));
-        let (a, b) = (mma.partition_a(k, &rows), mma.partition_b(k, &rows));
-        gemm(
-            k,
-            &fma,
-            &sums,
-            &a,
-            &mma.partition_b(k, &tile.slice(k, (.., 0)).zipped_divide(k, &tiler!(8))),
-        );
-        gemm(k, &tensor_core, &sums, &a, &b);
+        let (a, b) = (mma.partition_a(&rows), mma.partition_b(&rows));
+        gemm(&fma, &sums, &a, &mma.partition_b(&tile.slice((.., 0)).zipped_divide(&tiler!(8))));
+        gemm(&tensor_core, &sums, &a, &b);
         let wide = RegisterTensor::<f64>::registers(k, layout!((1, 2, 1)));
-        gemm(k, &fma, &wide, &wide, &wide);
+        gemm(&fma, &wide, &wide, &wide);
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -400,17 +394,17 @@ fn parts_and_errors_name_modes() {
     let errors = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("k", Target::SM_80, |k, (x, y)| {
         let thread = k.thread_idx().x;
         let thr = tiled.slice(thread);
-        let x = Tensor::new(k, x, layout!((16, 8)).named(["m", "k"]).unwrap());
-        let y = Tensor::new(k, y, layout!((16, 16)).named(["m", "n"]).unwrap());
+        let x = Tensor::new(x, layout!((16, 8)).named(["m", "k"]).unwrap());
+        let y = Tensor::new(y, layout!((16, 16)).named(["m", "n"]).unwrap());
         let names = |text: String| text.split_once(" of ").map(|(_, names)| names.to_owned());
-        let (from, to) = (thr.partition_s(k, &x), thr.partition_d(k, &y));
+        let (from, to) = (thr.partition_s(&x), thr.partition_d(&y));
         assert_eq!(names(from.to_string()).as_deref(), Some("(value,m,k)"));
-        assert_eq!(names(thr.retile_s(k, &from).to_string()).as_deref(), Some("(value,m,k)"));
-        let parts = mma.slice(thread).partition_a(k, &x);
+        assert_eq!(names(thr.retile_s(&from).to_string()).as_deref(), Some("(value,m,k)"));
+        let parts = mma.slice(thread).partition_a(&x);
         assert_eq!(names(parts.to_string()).as_deref(), Some("(value,m,k)"));
-        thr.copy(k, &from, &to);
+        thr.copy(&from, &to);
         let row = Tensor::shared(k, layout!((8, 8, 3)).named(["m", "k", "stage"]).unwrap());
-        copy(k, &from.slice(k, (0, .., ..)), &row);
+        copy(&from.slice((0, .., ..)), &row);
     })
     .unwrap_err();
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

@@ -31,15 +31,14 @@ fn copy(tile: TiledRowCopy) -> Result<Kernel<Params>, tilewright::ir::BuildError
         let x = MatrixRows { base: x, pitch: pitches[0], batch: x_batch, first, left };
         let y = MatrixRows { base: y, pitch: pitches[1], batch: y_batch, first, left };
         let rows = SharedTensor::<u16>::shared(k, layout!((32, 64) : (64, 1)));
-        let vectors =
-            rows.composition(k, &layout!((8, (4, 16), (2, 2)) : (32, (256, 1), (1024, 16))));
+        let vectors = rows.composition(&layout!((8, (4, 16), (2, 2)) : (32, (256, 1), (1024, 16))));
         tile.copy_to(k, &x, len, &vectors);
         k.barrier();
         tile.store(k, &y, |_, vector| {
             let (rows, lead) = (&rows, x.leads(vector.matrix).of(vector.row));
             let line = vector.matrix * 16 + vector.row;
-            move |k, columns| {
-                let element = |column: &_| rows.load(k, (line, *column + lead));
+            move |_, columns| {
+                let element = |column: &_| rows.load((line, *column + lead));
                 AnyVector::pack::<u16>(&columns.iter().map(element).collect::<Vec<_>>())
             }
         });

@@ -54,15 +54,15 @@ fn numbers(len: i32) -> Vec<i32> {
 #[test]
 fn operators_work_element_by_element() -> Result<(), LayoutError> {
     let (a, b) = (layout!((3, 4):(4, 1)), layout!((3, 4):(1, 3)));
-    let kernel = build(|k, x, y, _| {
-        let (ta, tb) = (Tensor::new(k, x, &a), Tensor::new(k, x, &b));
-        let (va, vb) = (ta.load_all(k), tb.load_all(k));
+    let kernel = build(|_, x, y, _| {
+        let (ta, tb) = (Tensor::new(x, &a), Tensor::new(x, &b));
+        let (va, vb) = (ta.load_all(), tb.load_all());
         let sum = (&va + &vb) * 3 - va.clone() / 2;
         let larger = va.gt(&vb);
         let chosen = larger.select(&sum, &-vb.clone());
         let masked = (va & 15 | 64).convert::<i64>().convert::<i32>();
-        Tensor::new(k, y, &a).store_all(k, &chosen);
-        Tensor::new(k, y.offset(12), &a).store_all(k, &masked);
+        Tensor::new(y, &a).store_all(&chosen);
+        Tensor::new(y.offset(12), &a).store_all(&masked);
     });
     let x = numbers(12);
     for found in run(kernel, threads(1), &x, 24, 0) {
@@ -83,17 +83,17 @@ fn operators_work_element_by_element() -> Result<(), LayoutError> {
 fn single_values_stand_on_either_side() {
     macro_rules! check {
         ($(($($op:tt)+) $left:expr, $right:expr;)*) => {$(
-            let kernel = build(|k, x, y, n| {
+            let kernel = build(|_, x, y, n| {
                 let layout = layout!((2, 3):(3, 1));
-                let t = Tensor::new(k, x, &layout).load_all(k);
-                let out = |part: i32| Tensor::new(k, y.offset(6 * part), &layout);
-                out(0).store_all(k, &($left $($op)+ &t));
-                out(1).store_all(k, &($left $($op)+ t.clone()));
-                out(2).store_all(k, &(n $($op)+ &t));
-                out(3).store_all(k, &(n $($op)+ t.clone()));
-                out(4).store_all(k, &(&t $($op)+ $right));
-                out(5).store_all(k, &(t.clone() $($op)+ n));
-                out(6).store_all(k, &(&t $($op)+ &t));
+                let t = Tensor::new(x, &layout).load_all();
+                let out = |part: i32| Tensor::new(y.offset(6 * part), &layout);
+                out(0).store_all(&($left $($op)+ &t));
+                out(1).store_all(&($left $($op)+ t.clone()));
+                out(2).store_all(&(n $($op)+ &t));
+                out(3).store_all(&(n $($op)+ t.clone()));
+                out(4).store_all(&(&t $($op)+ $right));
+                out(5).store_all(&(t.clone() $($op)+ n));
+                out(6).store_all(&(&t $($op)+ &t));
             });
             let (x, n) = (numbers(6), 5);
             for found in run(kernel, threads(1), &x, 42, n) {
@@ -123,7 +123,7 @@ fn single_values_stand_on_either_side() {
 #[test]
 fn shifts_and_operators_of_one_tensor() {
     let kernel = build(|k, x, y, n| {
-        let t = Tensor::new(k, x, layout!(6)).load_all(k);
+        let t = Tensor::new(x, layout!(6)).load_all();
         let amounts = (&t % 5).convert::<u32>();
         let small = amounts.lt(3);
         let no = (!&small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0));
@@ -139,7 +139,7 @@ fn shifts_and_operators_of_one_tensor() {
             (true ^ &small).select(&TensorSsa::full(k, 6, 1), &TensorSsa::full(k, 6, 0)),
         ];
         for (part, result) in (0..).zip(&results) {
-            Tensor::new(k, y.offset(6 * part), layout!(6)).store_all(k, result);
+            Tensor::new(y.offset(6 * part), layout!(6)).store_all(result);
         }
     });
     let (x, n) = (numbers(6), 3);
@@ -170,13 +170,13 @@ fn modes_of_extent_one_are_repeated() -> Result<(), LayoutError> {
         let size = to.product()?.to_static()? as i32;
         let expected = Layout::new(&to, &strides)?;
         let kernel = build(|k, x, y, _| {
-            let x = Tensor::new(k, x, Layout::compact(from.clone()));
-            let out = Tensor::new(k, y, Layout::compact(to.clone()));
-            out.store_all(k, &x.load_all(k).broadcast_to(to.clone()));
+            let x = Tensor::new(x, Layout::compact(from.clone()));
+            let out = Tensor::new(y, Layout::compact(to.clone()));
+            out.store_all(&x.load_all().broadcast_to(to.clone()));
             // An operator repeats both sides.
             let ones = TensorSsa::full(k, to.clone(), 1);
-            let out = Tensor::new(k, y.offset(size), Layout::compact(to.clone()));
-            out.store_all(k, &(x.load_all(k) * ones));
+            let out = Tensor::new(y.offset(size), Layout::compact(to.clone()));
+            out.store_all(&(x.load_all() * ones));
         });
         let x = numbers(12);
         for found in run(kernel, threads(1), &x, 2 * size as usize, 0) {
@@ -196,20 +196,20 @@ fn reductions_fold_the_other_modes() -> Result<(), LayoutError> {
     let layout = Layout::compact(shape.clone());
     let all = [coord!(_, 0, 0), coord!(0, _, 0), coord!(_, (0, _), 0), coord!(_, _, _), coord!(0)];
     for (which, profile) in all.into_iter().enumerate() {
-        let kernel = build(|k, x, y, _| {
-            let values = Tensor::new(k, x, &layout).load_all(k);
+        let kernel = build(|_, x, y, _| {
+            let values = Tensor::new(x, &layout).load_all();
             fn f<'b>(sum: Val<'b, i32>, value: Val<'b, i32>) -> Val<'b, i32> {
                 sum * 3 + value
             }
             let reduced = match which {
-                0 => values.reduce(k, 5, (.., 1, 1), f),
-                1 => values.reduce(k, 5, (1, .., 1), f),
-                2 => values.reduce(k, 5, (.., (1, ..), 1), f),
-                3 => values.reduce(k, 5, .., f),
-                _ => values.reduce(k, 5, 1, f),
+                0 => values.reduce(5, (.., 1, 1), f),
+                1 => values.reduce(5, (1, .., 1), f),
+                2 => values.reduce(5, (.., (1, ..), 1), f),
+                3 => values.reduce(5, .., f),
+                _ => values.reduce(5, 1, f),
             };
-            let out = Tensor::new(k, y, Layout::compact(reduced.shape().clone()));
-            out.store_all(k, &reduced);
+            let out = Tensor::new(y, Layout::compact(reduced.shape().clone()));
+            out.store_all(&reduced);
         });
         let x = numbers(24);
         // By the definition: the elements with the same entries at the `_`.
@@ -233,17 +233,17 @@ fn reductions_fold_the_other_modes() -> Result<(), LayoutError> {
 /// same kept coordinates.
 #[test]
 fn reductions_that_keep_their_modes_go_with_the_tensor() {
-    let kernel = build(|k, x, y, _| {
+    let kernel = build(|_, x, y, _| {
         let shape = shape!((2, 2, 4), 1, 3);
-        let all = Tensor::new(k, x, Layout::compact(shape.clone())).load_all(k);
-        let rows = all.reduce_keepdims(k, -1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
+        let all = Tensor::new(x, Layout::compact(shape.clone())).load_all();
+        let rows = all.reduce_keepdims(-1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
         assert_eq!(rows.shape(), &shape!((1, 2, 1), 1, 1));
-        let dropped = all.reduce(k, -1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
+        let dropped = all.reduce(-1000, ((1, .., 1), 1, 1), |a, b| a.max(b));
         let same = dropped.reshape(shape!((1, 2, 1), 1, 1));
-        let total = all.reduce_keepdims(k, 0, 0, |a, b| a + b);
+        let total = all.reduce_keepdims(0, 0, |a, b| a + b);
         assert_eq!(total.shape(), &shape!((1, 1, 1), 1, 1));
-        let out = Tensor::new(k, y, Layout::compact(shape.clone()));
-        out.store_all(k, &((&all - &rows) * 100 + (&all - &same) + &total));
+        let out = Tensor::new(y, Layout::compact(shape.clone()));
+        out.store_all(&((&all - &rows) * 100 + (&all - &same) + &total));
     });
     let x = numbers(48);
     let total: i32 = x.iter().sum();
@@ -313,16 +313,16 @@ fn copies_go_through_all_kinds_of_memory() {
     let kernel = build(|k, x, y, _| {
         let t = k.thread_idx().x;
         let parts = layout!((4, 8):(8, 1));
-        let from = Tensor::new(k, x, layout!((8, 16):(16, 1))).local_partition(k, &parts, t);
-        let to = Tensor::new(k, y, layout!((8, 16):(1, 8)));
+        let from = Tensor::new(x, layout!((8, 16):(16, 1))).local_partition(&parts, t);
+        let to = Tensor::new(y, layout!((8, 16):(1, 8)));
         let tile = SharedTensor::<i32>::shared(k, layout!((8, 16):(17, 1)));
-        let fragment: RegisterTensor<'_, i32> = from.fragment_like(k);
-        copy(k, &from, &fragment);
-        copy(k, &fragment, &tile.local_partition(k, &parts, t));
+        let fragment: RegisterTensor<'_, i32> = from.fragment_like();
+        copy(&from, &fragment);
+        copy(&fragment, &tile.local_partition(&parts, t));
         k.barrier();
         // Another thread takes it out.
         let other = 31 - t;
-        copy(k, &tile.local_partition(k, &parts, other), &to.local_partition(k, &parts, other));
+        copy(&tile.local_partition(&parts, other), &to.local_partition(&parts, other));
     });
     let x = numbers(128);
     for found in run(kernel, threads(32), &x, 128, 0) {
@@ -345,24 +345,24 @@ fn ragged_tiles_are_predicated() {
                 let (t, block) = (k.thread_idx().x, k.block_idx());
                 let at = (block.x, block.y);
                 let (tiling, parts) = (tiler!(8, 8), layout!((4, 8):(8, 1)));
-                let matrix = Tensor::new(k, x, layout!((rows, columns):(columns, 1)));
-                let from = matrix.local_tile(k, &tiling, at).local_partition(k, &parts, t);
+                let matrix = Tensor::new(x, layout!((rows, columns):(columns, 1)));
+                let from = matrix.local_tile(&tiling, at).local_partition(&parts, t);
                 let places = CoordTensor::identity(k, shape!(rows, columns));
-                let places = places.local_tile(k, &tiling, at).local_partition(k, &parts, t);
+                let places = places.local_tile(&tiling, at).local_partition(&parts, t);
                 let inside = match device_limit {
-                    true => places.within(k, (rows, n)),
-                    false => places.within(k, (rows, columns)),
+                    true => places.within((rows, n)),
+                    false => places.within((rows, columns)),
                 };
                 let tile = SharedTensor::<i32>::shared(k, layout!((8, 8):(8, 1)));
-                let tile = tile.local_partition(k, &parts, t);
-                copy_zfill(k, &inside, &from, &tile);
+                let tile = tile.local_partition(&parts, t);
+                copy_zfill(&inside, &from, &tile);
                 if whole_tiles_out {
-                    let to = Tensor::new(k, y, layout!((24, 16):(16, 1)));
-                    copy(k, &tile, &to.local_tile(k, &tiling, at).local_partition(k, &parts, t));
+                    let to = Tensor::new(y, layout!((24, 16):(16, 1)));
+                    copy(&tile, &to.local_tile(&tiling, at).local_partition(&parts, t));
                 } else {
-                    let to = Tensor::new(k, y, layout!((rows, columns):(columns, 1)));
-                    let to = to.local_tile(k, &tiling, at).local_partition(k, &parts, t);
-                    copy_if(k, &inside, &tile, &to);
+                    let to = Tensor::new(y, layout!((rows, columns):(columns, 1)));
+                    let to = to.local_tile(&tiling, at).local_partition(&parts, t);
+                    copy_if(&inside, &tile, &to);
                 }
             });
             let grid = Grid { blocks: [3, 2, 1], ..threads(32) };
@@ -389,12 +389,12 @@ fn ragged_tiles_are_predicated() {
 /// A predicate is any tensor of bools; a register may hold one.
 #[test]
 fn predicates_may_be_computed() {
-    let kernel = build(|k, x, y, n| {
-        let (x, y) = (Tensor::new(k, x, layout!((4, 2))), Tensor::new(k, y, layout!((4, 2))));
-        let even = x.load_all(k).map(|value| (value % 2).eq(0));
-        let kept = y.fragment_like::<bool>(k);
-        kept.store_all(k, &(even.map(|even| even & n.gt(0))));
-        copy_if(k, &kept, &x, &y);
+    let kernel = build(|_, x, y, n| {
+        let (x, y) = (Tensor::new(x, layout!((4, 2))), Tensor::new(y, layout!((4, 2))));
+        let even = x.load_all().map(|value| (value % 2).eq(0));
+        let kept = y.fragment_like::<bool>();
+        kept.store_all(&(even.map(|even| even & n.gt(0))));
+        copy_if(&kept, &x, &y);
     });
     let x = [1, 2, 3, 4, 6, 8, 9, 10];
     for found in run(kernel.clone(), threads(1), &x, 8, 1) {
@@ -411,16 +411,16 @@ fn what_the_extents_show_is_not_compared() {
     let kernel = build(|k, _, _, n| {
         let (t, block) = (k.thread_idx().x, k.block_idx().x);
         let places = CoordTensor::identity(k, shape!(64, 32));
-        let tile = places.local_tile(k, &tiler!(16, 16), (block, 1));
-        let part = tile.local_partition(k, &layout!((8, 4):(4, 1)), t);
-        assert!(part.within(k, (64, 32)).is_always());
-        assert!(!part.within(k, (63, 32)).is_always());
-        assert!(!part.within(k, (64, n)).is_always());
-        assert!(part.within(k, (64, ..)).is_always());
+        let tile = places.local_tile(&tiler!(16, 16), (block, 1));
+        let part = tile.local_partition(&layout!((8, 4):(4, 1)), t);
+        assert!(part.within((64, 32)).is_always());
+        assert!(!part.within((63, 32)).is_always());
+        assert!(!part.within((64, n)).is_always());
+        assert!(part.within((64, ..)).is_always());
         // The second half of the second tile: columns 16 to 31 are not all below 31.
-        assert!(!part.within(k, (64, 31)).is_always());
-        assert!(tile.slice(k, (.., 3)).within(k, (64, 20)).is_always());
-        assert!(!tile.slice(k, (.., 4)).within(k, (64, 20)).is_always());
+        assert!(!part.within((64, 31)).is_always());
+        assert!(tile.slice((.., 3)).within((64, 20)).is_always());
+        assert!(!tile.slice((.., 4)).within((64, 20)).is_always());
     });
     assert!(kernel.is_ok());
 }
@@ -436,14 +436,14 @@ fn predicates_have_the_modes_of_the_copy() {
         (shape!(2, 4), layout!(8)),
     ] {
         let kernel = build(|k, x, y, n| {
-            let (x, y) = (Tensor::new(k, x, &copied), Tensor::new(k, y, &copied));
+            let (x, y) = (Tensor::new(x, &copied), Tensor::new(y, &copied));
             let numbers = TensorSsa::full(k, predicate.clone(), 0);
             let mut at = 0;
             let numbers = numbers.map(|zero| {
                 at += 1;
                 zero + at
             });
-            copy_if(k, &numbers.le(n), &x, &y);
+            copy_if(&numbers.le(n), &x, &y);
         });
         for found in run(kernel, threads(1), &numbers(8), 8, 3) {
             let expected: Vec<i32> = numbers(8)[..3].iter().copied().chain([-1; 5]).collect();
@@ -459,17 +459,17 @@ fn fragments_are_recast_as_memory_is() {
         let recast = layout.recast_layout(T::SCALAR.bits().into(), U::SCALAR.bits().into());
         let recast = recast.expect("it has neighbours");
         let kernel = build(|k, x, y, _| {
-            let x = TensorPointer::new(x).assume_aligned(k, 16).recast::<T>(k);
-            let y = TensorPointer::new(y).assume_aligned(k, 16).recast::<U>(k);
+            let x = TensorPointer::new(x).assume_aligned(16).recast::<T>();
+            let y = TensorPointer::new(y).assume_aligned(16).recast::<U>();
             let held = RegisterTensor::<T>::registers(k, layout.clone());
-            copy(k, &Tensor::new(k, x, layout.clone()), &held);
-            let other = held.recast::<U>(k);
+            copy(&Tensor::new(x, layout.clone()), &held);
+            let other = held.recast::<U>();
             assert_eq!(other.layout(), &recast);
-            copy(k, &other, &Tensor::new(k, y, recast.clone()));
+            copy(&other, &Tensor::new(y, recast.clone()));
             // A part by itself, and both ways: the same bits.
-            let there = other.recast::<T>(k);
-            let out = y.recast::<T>(k) + 16 * 32 / i64::from(T::SCALAR.bits());
-            copy(k, &there, &Tensor::new(k, out, there.layout().clone()));
+            let there = other.recast::<T>();
+            let out = y.recast::<T>() + 16 * 32 / i64::from(T::SCALAR.bits());
+            copy(&there, &Tensor::new(out, there.layout().clone()));
         });
         let x: Vec<i32> = (0..32).map(|i| i * 0x0123_4567 + 0x1020).collect();
         for found in run(kernel, threads(1), &x, 32, 0) {
@@ -495,25 +495,25 @@ fn fragments_are_recast_as_memory_is() {
 #[test]
 fn mistakes_are_errors_of_the_build() {
     let errors = build(|k, x, y, _| {
-        let (x, y) = (Tensor::new(k, x, layout!((2, 4))), Tensor::new(k, y, layout!((3, 4))));
-        copy(k, &x, &y);
-        let values = x.load_all(k);
-        let _ = &values + &y.load_all(k);
-        y.store_all(k, &values);
-        values.at(k, 8);
-        values.at(k, k.thread_idx().x);
-        let _ = values.reduce(k, 0, (.., 1, 1), |a, b| a + b);
-        let inside = CoordTensor::identity(k, shape!(2, 4)).within(k, (1, 1));
-        copy_if(k, &inside, &y, &y);
+        let (x, y) = (Tensor::new(x, layout!((2, 4))), Tensor::new(y, layout!((3, 4))));
+        copy(&x, &y);
+        let values = x.load_all();
+        let _ = &values + &y.load_all();
+        y.store_all(&values);
+        values.at(8);
+        values.at(k.thread_idx().x);
+        let _ = values.reduce(0, (.., 1, 1), |a, b| a + b);
+        let inside = CoordTensor::identity(k, shape!(2, 4)).within((1, 1));
+        copy_if(&inside, &y, &y);
         // As many elements in other modes.
-        let inside = CoordTensor::identity(k, shape!(4, 2)).within(k, (1, 1));
-        copy_if(k, &inside, &x, &x);
-        copy_zfill(k, &inside, &x, &x);
-        autovec_copy_if(k, &inside, &x, &x);
-        let _ = CoordTensor::identity(k, shape!(2, 4)).within(k, 1);
+        let inside = CoordTensor::identity(k, shape!(4, 2)).within((1, 1));
+        copy_if(&inside, &x, &x);
+        copy_zfill(&inside, &x, &x);
+        autovec_copy_if(&inside, &x, &x);
+        let _ = CoordTensor::identity(k, shape!(2, 4)).within(1);
         let _ = values.broadcast_to(shape!(2, 8));
-        RegisterTensor::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>(k).fill(k, 0);
-        RegisterTensor::<i8>::registers(k, layout!(4)).recast::<bool>(k);
+        RegisterTensor::<i32>::registers(k, layout!((2, 3) : (3, 1))).recast::<i64>().fill(0);
+        RegisterTensor::<i8>::registers(k, layout!(4)).recast::<bool>();
     })
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

@@ -25,19 +25,19 @@ fn views_are_those_of_the_algebra() {
     for (name, expected) in views {
         type Signature = (Global<i32>, GlobalMut<i32>);
         let mut size = 0;
-        let kernel = Kernel::<Signature>::build("view", Target::SM_80, |k, (x, y)| {
-            let x = Tensor::new(k, x, from.clone());
+        let kernel = Kernel::<Signature>::build("view", Target::SM_80, |_, (x, y)| {
+            let x = Tensor::new(x, from.clone());
             let view = match name {
-                "flatten" => x.flatten(k),
-                "filter" => x.filter(k),
-                "filter_zeros" => x.filter_zeros(k),
-                "take" => x.take(k, 0, 2),
-                "get" => x.get(k, &[1]),
-                _ => x.append_ones(k, 5),
+                "flatten" => x.flatten(),
+                "filter" => x.filter(),
+                "filter_zeros" => x.filter_zeros(),
+                "take" => x.take(0, 2),
+                "get" => x.get(&[1]),
+                _ => x.append_ones(5),
             };
             assert_eq!(*view.layout(), expected, "{name}");
-            size = view.size(k);
-            Tensor::new(k, y, Layout::compact(size)).store_all(k, &view.load_all(k).reshape(size));
+            size = view.size();
+            Tensor::new(y, Layout::compact(size)).store_all(&view.load_all().reshape(size));
         });
         let kernel = kernel.unwrap();
         for device in device::devices() {
@@ -55,14 +55,14 @@ fn views_are_those_of_the_algebra() {
 #[test]
 fn partitions_are_halves_of_a_divide() {
     Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-        let a = Tensor::new(k, a, layout!((16, 8, 2) : (1, 16, 128)));
-        let divided = a.zipped_divide(k, &tiler!(4, 2));
-        let inner = a.local_tile(k, &tiler!(4, 2), (1, 3, 1));
-        let outer = a.outer_partition(k, &tiler!(4, 2), (3, 1));
+        let a = Tensor::new(a, layout!((16, 8, 2) : (1, 16, 128)));
+        let divided = a.zipped_divide(&tiler!(4, 2));
+        let inner = a.local_tile(&tiler!(4, 2), (1, 3, 1));
+        let outer = a.outer_partition(&tiler!(4, 2), (3, 1));
         assert_eq!(*inner.layout(), divided.layout().get(&[0]).unwrap());
         assert_eq!(*outer.layout(), divided.layout().get(&[1]).unwrap());
         // A number runs through the tile.
-        let by_number = a.outer_partition(k, &tiler!(4, 2), k.thread_idx().x);
+        let by_number = a.outer_partition(&tiler!(4, 2), k.thread_idx().x);
         assert_eq!(by_number.layout(), outer.layout());
     })
     .unwrap();
@@ -73,16 +73,16 @@ fn partitions_are_halves_of_a_divide() {
 fn zipped_tensors_are_taken_apart_together() {
     type Signature = (Global<i32>, GlobalMut<i32>);
     let kernel = Kernel::<Signature>::build("add", Target::SM_80, |k, (x, y)| {
-        let x = Tensor::new(k, x, layout!((8, 6) : (6, 1)));
-        let y = Tensor::new(k, y, layout!((8, 6) : (1, 8)));
+        let x = Tensor::new(x, layout!((8, 6) : (6, 1)));
+        let y = Tensor::new(y, layout!((8, 6) : (1, 8)));
         let places = CoordTensor::identity(k, shape!(8, 6));
         let (x, y, places) = (x, y, places)
-            .zip_local_tile(k, &tiler!(4, 3), (k.block_idx().x, k.block_idx().y))
-            .zip_group_modes(k, 0, 2)
-            .zip_slice(k, ((k.thread_idx().x, ..),))
-            .zip_domain_offset(k, 0);
-        let within = places.within(k, (7, 6));
-        copy_if(k, &within, &x, &y);
+            .zip_local_tile(&tiler!(4, 3), (k.block_idx().x, k.block_idx().y))
+            .zip_group_modes(0, 2)
+            .zip_slice(((k.thread_idx().x, ..),))
+            .zip_domain_offset(0);
+        let within = places.within((7, 6));
+        copy_if(&within, &x, &y);
     });
     let kernel = kernel.unwrap();
     for device in device::devices() {
@@ -101,10 +101,10 @@ fn message<S: tilewright::ir::Params>(kernel: Result<Kernel<S>, BuildErrors>) ->
 
 #[test]
 fn tensors_of_other_shapes_are_not_zipped() {
-    let text = message(Kernel::<(Global<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
-        let wide = Tensor::new(k, x, layout!((4, 8)));
-        let tall = Tensor::new(k, x, layout!((8, 4)));
-        (wide, tall).zip_slice(k, (0, ..));
+    let text = message(Kernel::<(Global<i32>,)>::build("k", Target::SM_80, |_, (x,)| {
+        let wide = Tensor::new(x, layout!((4, 8)));
+        let tall = Tensor::new(x, layout!((8, 4)));
+        (wide, tall).zip_slice((0, ..));
     }));
     assert!(
         text.contains("zipped tensors must have the same shape, got (4,8) and (8,4)"),
@@ -116,8 +116,8 @@ fn tensors_of_other_shapes_are_not_zipped() {
 #[test]
 fn tensors_are_printed_as_cute_prints_them() {
     let print = |layout: Layout| {
-        let kernel = Kernel::<(Global<f32>,)>::build("print", Target::SM_80, |k, (x,)| {
-            print_tensor(k, &Tensor::new(k, x, layout.clone()));
+        let kernel = Kernel::<(Global<f32>,)>::build("print", Target::SM_80, |_, (x,)| {
+            print_tensor(&Tensor::new(x, layout.clone()));
         });
         let output = sim::Output::captured();
         let device = Device::sim_with(sim::Options::default().output(output.clone()));
@@ -161,11 +161,11 @@ fn gathers_and_scatters_follow_the_definition() {
         let size = extents.iter().product::<i64>() as usize;
         let index: Vec<i32> = (0..size).map(|_| rng.below(extents[mode] as usize) as i32).collect();
         type Signature = (Global<i32>, Global<i32>, GlobalMut<i32>, GlobalMut<i32>);
-        let kernel = Kernel::<Signature>::build("gather", Target::SM_80, |k, (x, i, y, z)| {
-            let index = Tensor::new(k, i, Layout::compact(shape.clone())).load_all(k);
-            let gathered = Tensor::new(k, x, from.clone()).gather(k, mode, &index);
-            Tensor::new(k, y, Layout::compact(shape.clone())).store_all(k, &gathered);
-            Tensor::new(k, z, from.clone()).scatter(k, mode, &index, &gathered);
+        let kernel = Kernel::<Signature>::build("gather", Target::SM_80, |_, (x, i, y, z)| {
+            let index = Tensor::new(i, Layout::compact(shape.clone())).load_all();
+            let gathered = Tensor::new(x, from.clone()).gather(mode, &index);
+            Tensor::new(y, Layout::compact(shape.clone())).store_all(&gathered);
+            Tensor::new(z, from.clone()).scatter(mode, &index, &gathered);
         });
         let kernel = kernel.unwrap();
         for device in device::devices() {
@@ -198,7 +198,7 @@ fn gathers_that_do_not_fit_are_errors_of_the_build() {
     let with = |mode: usize, shape: IntTuple| {
         message(Kernel::<(Global<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
             let index = TensorSsa::<i32>::full(k, shape.clone(), 0);
-            Tensor::new(k, x, layout!((4, 8))).gather(k, mode, &index);
+            Tensor::new(x, layout!((4, 8))).gather(mode, &index);
         }))
     };
     let text = with(2, shape!(4, 8));
@@ -214,22 +214,22 @@ fn gathers_that_do_not_fit_are_errors_of_the_build() {
 fn values_are_sliced_recast_and_folded() {
     type Signature = (Global<f32>, GlobalMut<i32>, GlobalMut<f32>);
     let kernel = Kernel::<Signature>::build("ssa", Target::SM_80, |k, (x, y, z)| {
-        let x = Tensor::new(k, x, layout!((2, (2, 4)))).load_all(k);
+        let x = Tensor::new(x, layout!((2, (2, 4)))).load_all();
         let part = x.slice((1, (.., 2)));
         assert_eq!(part.shape(), &shape!(2,));
-        let y = Tensor::new(k, y, layout!(8));
-        y.store(k, 0, part.at(k, 0).cvt::<i32>());
-        y.store(k, 1, part.at(k, 1).cvt::<i32>());
-        y.store(k, 2, x.bitcast::<i32>(k).at(k, (1, (0, 0))));
-        y.store(k, 3, x.bitcast::<u16>(k).at(k, 3).cvt::<i32>());
-        let halves = x.bitcast::<u16>(k);
-        y.store(k, 4, halves.bitcast::<i32>(k).at(k, 1));
-        y.store(k, 5, x.gt(14.5).any(k).select(1, 0));
-        y.store(k, 6, x.gt(0.5).all(k).select(1, 0));
-        y.store(k, 7, x.ge(0.0).all(k).select(1, 0));
+        let y = Tensor::new(y, layout!(8));
+        y.store(0, part.at(0).cvt::<i32>());
+        y.store(1, part.at(1).cvt::<i32>());
+        y.store(2, x.bitcast::<i32>().at((1, (0, 0))));
+        y.store(3, x.bitcast::<u16>().at(3).cvt::<i32>());
+        let halves = x.bitcast::<u16>();
+        y.store(4, halves.bitcast::<i32>().at(1));
+        y.store(5, x.gt(14.5).any().select(1, 0));
+        y.store(6, x.gt(0.5).all().select(1, 0));
+        y.store(7, x.ge(0.0).all().select(1, 0));
         let squares = x.convert::<f16>().pow(TensorSsa::full(k, shape!(2), f16::from_f32(2.0)));
-        let z = Tensor::new(k, z, layout!((2, (2, 4))));
-        z.store_all(k, &(x.pow(2.0) + squares.convert::<f32>()));
+        let z = Tensor::new(z, layout!((2, (2, 4))));
+        z.store_all(&(x.pow(2.0) + squares.convert::<f32>()));
     });
     let kernel = kernel.unwrap();
     for device in device::devices() {
@@ -243,7 +243,7 @@ fn values_are_sliced_recast_and_folded() {
         assert_eq!(z.to_vec().unwrap(), expected);
     }
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
-        TensorSsa::<u8>::full(k, shape!(3), 1).bitcast::<u16>(k);
+        TensorSsa::<u8>::full(k, shape!(3), 1).bitcast::<u16>();
     }));
     assert!(text.contains("3 elements of type u8 do not fill a whole number of u16 elements"));
 }
@@ -255,23 +255,23 @@ fn values_are_sliced_recast_and_folded() {
 fn host_coordinates_are_inside_the_shape() {
     let errors = Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
         let i = k.thread_idx().x;
-        let x = Tensor::new(k, x, layout!((8, (2, 4)) : (1, (8, 16))));
-        x.load(k, (7, (i, 3)));
-        x.load(k, 63);
-        x.slice(k, (.., 7)).load(k, 7);
-        x.local_tile(k, &tiler!(4, 4), (1, 1)).load(k, 15);
-        x.domain_offset(k, (8, 0)).load(k, 0);
-        let values = x.load_all(k);
-        values.at(k, (7, (1, 3)));
+        let x = Tensor::new(x, layout!((8, (2, 4)) : (1, (8, 16))));
+        x.load((7, (i, 3)));
+        x.load(63);
+        x.slice((.., 7)).load(7);
+        x.local_tile(&tiler!(4, 4), (1, 1)).load(15);
+        x.domain_offset((8, 0)).load(0);
+        let values = x.load_all();
+        values.at((7, (1, 3)));
 
-        x.load(k, (i, (2, 0)));
-        x.load(k, 64);
-        x.store(k, (-1, 0), 1.0);
-        x.slice(k, (i, 8));
-        x.local_tile(k, &tiler!(4, 4), (2, i));
-        values.at(k, (0, (1, 4)));
+        x.load((i, (2, 0)));
+        x.load(64);
+        x.store((-1, 0), 1.0);
+        x.slice((i, 8));
+        x.local_tile(&tiler!(4, 4), (2, i));
+        values.at((0, (1, 4)));
         values.slice((8, ..));
-        CoordTensor::identity(k, shape!(2, 4)).coord(k, (0, 4));
+        CoordTensor::identity(k, shape!(2, 4)).coord((0, 4));
     })
     .expect_err("eight coordinates are outside");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();

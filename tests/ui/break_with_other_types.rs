@@ -6,6 +6,6 @@ fn main() {
             k.if_(i.gt(3), |k| lp.break_(k, i));
             lp.continue_(k, acc)
         });
-        y.store(k, 0, v);
+        y.store(0, v);
     });
 }

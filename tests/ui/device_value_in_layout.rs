@@ -4,6 +4,6 @@ use tilewright::prelude::*;
 
 fn main() {
     let _ = Kernel::<(Global<f32>, i32)>::build("k", Target::SM_80, |k, (x, n)| {
-        let _ = Tensor::new(k, x, layout!((8, n):(1, 8)));
+        let _ = Tensor::new(x, layout!((8, n):(1, 8)));
     });
 }

@@ -2,6 +2,6 @@ use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
 
 fn main() {
     let _ = Kernel::<(GlobalMut<bf16>,)>::build("half", Target::SM_80, |k, (y,)| {
-        y.store(k, 0, y.load(k, 1) * 2.0);
+        y.store(0, y.load(1) * 2.0);
     });
 }

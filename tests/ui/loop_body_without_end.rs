@@ -5,6 +5,6 @@ fn main() {
         let v = k.loop_(n, |k, lp, i| {
             k.if_(i.gt(3), |k| lp.break_(k, i));
         });
-        y.store(k, v, 1.0);
+        y.store(v, 1.0);
     });
 }

@@ -7,6 +7,6 @@ fn main() {
             kept = Some(lp);
             lp.continue_(k, i)
         });
-        y.store(k, v, 1.0);
+        y.store(v, 1.0);
     });
 }

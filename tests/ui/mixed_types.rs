@@ -2,6 +2,6 @@ use tilewright::ir::{GlobalMut, Kernel, Target};
 
 fn main() {
     let _ = Kernel::<(GlobalMut<f32>, i32, f32)>::build("mixed", Target::SM_80, |k, (y, n, a)| {
-        y.store(k, 0, a + n);
+        y.store(0, a + n);
     });
 }

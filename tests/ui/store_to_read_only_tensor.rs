@@ -4,7 +4,7 @@ use tilewright::tensor::view::Tensor;
 
 fn main() {
     let _ = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-        let x = Tensor::new(k, x, layout!((8, 4)));
-        x.store(k, (0, 0), 1.0);
+        let x = Tensor::new(x, layout!((8, 4)));
+        x.store((0, 0), 1.0);
     });
 }

@@ -16,9 +16,9 @@ fn saxpy(vectors: u32, target: Target) -> Result<Kernel<Params>, BuildErrors> {
         let first = k.block_idx().x * 128 * vectors + k.thread_idx().x;
         for i in 0..vectors {
             let at = (first + i * 128) * 4;
-            let (x, old) = (x.load_vector::<4>(k, at), y.load_vector::<4>(k, at));
+            let (x, old) = (x.load_vector::<4>(at), y.load_vector::<4>(at));
             let lane = |i: usize| x.lanes()[i].fma(2.0, old.lanes()[i]);
-            y.store_vector(k, at, Val::pack([0, 1, 2, 3].map(lane)));
+            y.store_vector(at, Val::pack([0, 1, 2, 3].map(lane)));
         }
     })
 }

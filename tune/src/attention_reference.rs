@@ -193,11 +193,11 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
     }
 
     /// Returns the offsets of the lane's first column for a key in K, and for its value in V.
-    fn offsets_of_key(&self, k: &Body<'b, '_>, key: Val<'b, i64>) -> [Val<'b, i64>; 2] {
+    fn offsets_of_key(&self, key: Val<'b, i64>) -> [Val<'b, i64>; 2] {
         let ParamsAt { table, row, page, group, k_strides, v_strides, .. } = self.args;
         let [sequence, head, _] = self.place();
         let (key_head, lane) = (head / *group, self.lane.cvt::<i64>());
-        let number = table.load(k, sequence * *row + key / *page).cvt::<i64>();
+        let number = table.load(sequence * *row + key / *page).cvt::<i64>();
         [k_strides, v_strides].map(|[of_key, of_head, of_page]| {
             key % *page * *of_key + key_head * *of_head + number * *of_page + lane
         })
@@ -207,7 +207,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
     fn score(&self, k: &Body<'b, '_>, q: &[Val<'b, f32>], at: Val<'b, i64>) -> Val<'b, f32> {
         let mut sum: Val<'b, f32> = k.constant(0.0);
         for (i, q) in (0..).zip(q) {
-            sum = self.args.k.load(k, at + 32 * i).cvt::<f32>().fma(*q, sum);
+            sum = self.args.k.load(at + 32 * i).cvt::<f32>().fma(*q, sum);
         }
         for distance in [16, 8, 4, 2, 1] {
             sum += k.shfl_bfly(WARP, sum, distance);
@@ -221,11 +221,11 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         let ParamsAt { o, lse, o_strides, found, .. } = self.args;
         let at = self.offset(*o_strides);
         for i in 0..i64::from(self.dims[1] / 32) {
-            let element = o.load(k, at + 32 * i).cvt::<f32>();
-            k.if_(!element.eq(element), |k| found.red().add(k, 0, 1));
+            let element = o.load(at + 32 * i).cvt::<f32>();
+            k.if_(!element.eq(element), |_| found.red().add(0, 1));
         }
-        let element = lse.load(k, self.number);
-        k.if_(!element.eq(element) & self.lane.eq(0), |k| found.red().add(k, 0, 1));
+        let element = lse.load(self.number);
+        k.if_(!element.eq(element) & self.lane.eq(0), |_| found.red().add(0, 1));
     }
 
     /// Counts the elements that differ from the definition.
@@ -234,43 +234,43 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         let ParamsAt { unit, powers, found, .. } = self.args;
         let at = self.offset(*q_strides);
         let steps = |dim: u32| 0..i64::from(dim / 32);
-        let q: Vec<_> = steps(self.dims[0]).map(|i| q.load(k, at + 32 * i).cvt::<f32>()).collect();
+        let q: Vec<_> = steps(self.dims[0]).map(|i| q.load(at + 32 * i).cvt::<f32>()).collect();
         let [_, _, query] = self.place();
         let low = (query + *lower).max(0).min(*keys);
         let high = (query + *upper + 1).min(*keys).max(low);
         let max = k.for_(range(low, high), f32::NEG_INFINITY, |k, key, max| {
-            let [at, _] = self.offsets_of_key(k, key);
+            let [at, _] = self.offsets_of_key(key);
             max.max(self.score(k, &q, at))
         });
         let sum = k.var(0.0f64);
         // Sums of the lane's values, and of their magnitudes.
         let columns: Vec<_> = steps(self.dims[1]).map(|_| (k.var(0.0f64), k.var(0.0f64))).collect();
         k.for_(range(low, high), (), |k, key, ()| {
-            let [at, of_value] = self.offsets_of_key(k, key);
+            let [at, of_value] = self.offsets_of_key(key);
             let power = (self.score(k, &q, at) - max).exp().cvt::<f64>();
-            sum.set(k, sum.get(k) + power);
+            sum.set(sum.get() + power);
             for (i, (value, magnitude)) in (0..).zip(&columns) {
-                let v = v.load(k, of_value + 32 * i).cvt::<f32>();
-                value.set(k, value.get(k) + power * v.cvt::<f64>());
-                magnitude.set(k, magnitude.get(k) + power * v.abs().cvt::<f64>());
+                let v = v.load(of_value + 32 * i).cvt::<f32>();
+                value.set(value.get() + power * v.cvt::<f64>());
+                magnitude.set(magnitude.get() + power * v.abs().cvt::<f64>());
             }
         });
-        let (sum, at) = (sum.get(k), self.offset(*o_strides));
+        let (sum, at) = (sum.get(), self.offset(*o_strides));
         let is_seen = sum.gt(0.0);
         for (i, (value, magnitude)) in (0..).zip(&columns) {
             let [expected, magnitude] =
-                [value, magnitude].map(|of| is_seen.select(of.get(k) / sum, 0.0).cvt::<f32>());
+                [value, magnitude].map(|of| is_seen.select(of.get() / sum, 0.0).cvt::<f32>());
             // An error in all exponentials affects numerator and denominator; their rounding
             // affects the numerator only.
             let slack = (*unit + *powers * 2.0) * magnitude + *unit * expected.abs();
-            let element = o.load(k, at + 32 * i).cvt::<f32>();
+            let element = o.load(at + 32 * i).cvt::<f32>();
             let is_close = (element - expected).abs().le(slack);
-            k.if_(!is_close, |k| found.red().add(k, 1, 1));
+            k.if_(!is_close, |_| found.red().add(1, 1));
         }
         let expected = is_seen.select(max + sum.cvt::<f32>().ln(), f32::NEG_INFINITY);
-        let element = lse.load(k, self.number);
+        let element = lse.load(self.number);
         let is_close = element.eq(expected) | (element - expected).abs().le(*powers);
-        k.if_(!is_close & self.lane.eq(0), |k| found.red().add(k, 1, 1));
+        k.if_(!is_close & self.lane.eq(0), |_| found.red().add(1, 1));
     }
 }
 

@@ -65,16 +65,16 @@ fn fill_body(target: Target) -> Result<Kernel<Fill>, BuildErrors> {
     Kernel::<Fill>::build("fill", target, |k, (x, table, seed, len)| {
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
-        k.for_(range(first, len).step(threads), (), |k, i, ()| {
+        k.for_(range(first, len).step(threads), (), |_, i, ()| {
             let high = (i >> 32).cvt::<u32>() * 0x9e37_79b9u32;
             let hash = i.cvt::<u32>() ^ high ^ seed;
             let hash = (hash ^ (hash >> 16)) * 0x7feb_352du32;
             let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
             let index = (hash ^ (hash >> 16)) >> 16;
-            let value = table.load(k, index);
+            let value = table.load(index);
             let is_byte = matches!(X::scalar(), Scalar::I8 | Scalar::U8);
             let value = if is_byte { value * INTEGERS } else { value };
-            x.store(k, i, value.cvt::<X>());
+            x.store(i, value.cvt::<X>());
         });
     })
 }
@@ -166,11 +166,11 @@ fn compare_body(target: Target) -> Result<Kernel<Compare>, BuildErrors> {
         k.for_(range(first, len).step(threads), (), |k, i, ()| {
             let (matrix, inside) = (i / elements, i % elements);
             let at = matrix * next + inside / columns * pitch + inside % columns;
-            let (x, y) = (x.load(k, at).cvt::<f32>(), y.load(k, at).cvt::<f32>());
+            let (x, y) = (x.load(at).cvt::<f32>(), y.load(at).cvt::<f32>());
             let close = (x - y).abs().le(relative.fma(y.abs(), absolute));
-            k.if_(!close, |k| {
-                found.red().add(k, 0, 1);
-                found.red().min(k, 1, i.cvt::<u64>());
+            k.if_(!close, |_| {
+                found.red().add(0, 1);
+                found.red().min(1, i.cvt::<u64>());
             });
         });
     })

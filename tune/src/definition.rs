@@ -79,7 +79,7 @@ fn build<const N: usize, const S: usize>(
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
         k.for_(range(first, items).step(threads), (), |k, item, ()| {
             let is_right = is_right(k, At { x, y, list, sizes, item });
-            k.if_(!is_right, |k| wrong.red().add(k, 0, 1));
+            k.if_(!is_right, |_| wrong.red().add(0, 1));
         });
     })
 }

@@ -230,10 +230,10 @@ where
             let values = std::array::from_fn(|i| {
                 let (layout, start) = &inputs[i];
                 let offset = k.crd2idx::<i64>(at.item.cvt::<i32>(), layout) + *start;
-                at.x[i].load(k, offset).cvt::<f32>()
+                at.x[i].load(offset).cvt::<f32>()
             });
             let (expected, to) = (f(k, values), k.crd2idx::<i64>(at.item.cvt::<i32>(), output));
-            let found = at.y.load(k, to).cvt::<f32>();
+            let found = at.y.load(to).cvt::<f32>();
             is_close(self.output, found, expected.cvt::<Y>().cvt::<f32>(), k.constant(1e-5))
         })
     }

@@ -85,17 +85,17 @@ fn build(config: MemoryConfig, target: Target) -> Result<Kernel<Params>, BuildEr
         let access = LoadAccess::default().non_coherent();
         let mut loaded = Vec::new();
         for at in &at {
-            loaded.push(k.if_with(at.lt(count), zero, |k| {
-                x.load_vector_with::<4>(k, at.cvt::<i64>() * 4, access)
+            loaded.push(k.if_with(at.lt(count), zero, |_| {
+                x.load_vector_with::<4>(at.cvt::<i64>() * 4, access)
             }));
         }
         if only_reads {
             let words = loaded.iter().flat_map(|vector| vector.lanes());
             let all = words.fold(k.constant(u32::MAX), |all, word| all & word);
-            return k.if_(all.eq(u32::MAX), |k| y.store(k, 0, all));
+            return k.if_(all.eq(u32::MAX), |_| y.store(0, all));
         }
         for (at, vector) in at.iter().zip(loaded) {
-            k.if_(at.lt(count), |k| y.store_vector(k, at.cvt::<i64>() * 4, vector));
+            k.if_(at.lt(count), |_| y.store_vector(at.cvt::<i64>() * 4, vector));
         }
     })
 }
@@ -159,9 +159,8 @@ impl Tunable for MemoryTunable {
         let only_reads = self.only_reads;
         let (x, y) = ([x.as_ref()], y.as_ref());
         Definition { x, y, list: None, sizes: [], items }.check(|k, at| {
-            let found = at.y.load(k, at.item).cvt::<f32>();
-            let expected =
-                if only_reads { k.constant(0.0) } else { at.x[0].load(k, at.item).cvt() };
+            let found = at.y.load(at.item).cvt::<f32>();
+            let expected = if only_reads { k.constant(0.0) } else { at.x[0].load(at.item).cvt() };
             found.eq(expected)
         })
     }

@@ -97,7 +97,7 @@ impl Tunable for PermuteTunable {
         }
         let items = ("elements", self.problem.elements());
         let (x, y) = ([x.as_ref()], y.as_ref());
-        Definition { x, y, list: None, sizes, items }.check(|k, at| {
+        Definition { x, y, list: None, sizes, items }.check(|_, at| {
             let (column, mut row) = (at.item % at.sizes[0], at.item / at.sizes[0]);
             let (mut from, mut to) = (column, column * at.sizes[1]);
             for mode in at.sizes[2..].chunks(3) {
@@ -106,7 +106,7 @@ impl Tunable for PermuteTunable {
                 from += index * mode[1];
                 to += index * mode[2];
             }
-            at.x[0].load(k, from).cvt::<f32>().eq(at.y.load(k, to).cvt::<f32>())
+            at.x[0].load(from).cvt::<f32>().eq(at.y.load(to).cvt::<f32>())
         })
     }
 }
@@ -196,13 +196,13 @@ impl Tunable for GatherTunable {
         let items = ("elements", u64::from(self.problem.rows) * u64::from(self.problem.columns));
         let side = self.side;
         let (x, y) = ([x.as_ref()], y.as_ref());
-        Definition { x, y, list: Some(list), sizes, items }.check(|k, at| {
+        Definition { x, y, list: Some(list), sizes, items }.check(|_, at| {
             let [x_pitch, y_pitch, columns] = at.sizes;
             let (row, column) = (at.item / columns, at.item % columns);
-            let listed = at.list.load(k, row).cvt::<i64>();
+            let listed = at.list.load(row).cvt::<i64>();
             let [from, to] = if side == GatherSide::Input { [listed, row] } else { [row, listed] };
-            let x = at.x[0].load(k, from * x_pitch + column).cvt::<f32>();
-            x.eq(at.y.load(k, to * y_pitch + column).cvt::<f32>())
+            let x = at.x[0].load(from * x_pitch + column).cvt::<f32>();
+            x.eq(at.y.load(to * y_pitch + column).cvt::<f32>())
         })
     }
 }

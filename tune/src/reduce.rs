@@ -223,14 +223,14 @@ fn verify(
         // element; the first index of the largest.
         let first = ([0.0f64; 3], [f32::NEG_INFINITY, f32::INFINITY], zero);
         let (sums, [max, min], best) =
-            k.for_(range(0i64, len), first, |k, i, ([sum, squares, size], [max, min], best)| {
-                let x = x.load(k, i * stride).cvt::<f32>();
+            k.for_(range(0i64, len), first, |_, i, ([sum, squares, size], [max, min], best)| {
+                let x = x.load(i * stride).cvt::<f32>();
                 let x64 = x.cvt::<f64>();
                 let sums = [sum + x64, squares + x64 * x64, size + x64.abs()];
                 (sums, [max.max(x), min.min(x)], x.gt(max).select(i, best))
             });
         let [sum, squares, size] = sums;
-        let found = at.y.load(k, at.item);
+        let found = at.y.load(at.item);
         if op == RowReduceOp::ArgMax {
             return found.cvt::<i32>().cvt::<i64>().eq(len.eq(0).select(-1, best));
         }
@@ -345,16 +345,16 @@ impl Tunable for TopKTunable {
             let (values, columns) = (at.y.offset(at.item * slots), at.list.offset(at.item * slots));
             let start = (true, [f32::INFINITY], -1i64);
             let (is_right, [last], column) =
-                k.for_(range(0i64, count), start, |k, rank, (is_right, [before], column)| {
-                    let value = values.load(k, rank).cvt::<f32>();
-                    let found = columns.load(k, rank).cvt::<i64>();
+                k.for_(range(0i64, count), start, |_, rank, (is_right, [before], column)| {
+                    let value = values.load(rank).cvt::<f32>();
+                    let found = columns.load(rank).cvt::<i64>();
                     let is_column = found.ge(0) & found.lt(width);
-                    let element = x.load(k, is_column.select(found, 0)).cvt::<f32>();
+                    let element = x.load(is_column.select(found, 0)).cvt::<f32>();
                     let follows = value.lt(before) | (value.eq(before) & found.gt(column));
                     (is_right & is_column & follows & element.eq(value), [value], found)
                 });
-            let better = k.for_(range(0i64, width), 0i64, |k, i, better| {
-                let element = x.load(k, i).cvt::<f32>();
+            let better = k.for_(range(0i64, width), 0i64, |_, i, better| {
+                let element = x.load(i).cvt::<f32>();
                 let is_better = element.gt(last) | (element.eq(last) & i.lt(column));
                 better + is_better.select(1i64, 0)
             });

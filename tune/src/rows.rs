@@ -318,16 +318,16 @@ fn verify(
     Definition { x, y, list: None, sizes, items }.check(|k, at| {
         let [x_pitch, y_pitch, columns] = at.sizes;
         let (x, y) = (at.x[0].offset(at.item * x_pitch), at.y.offset(at.item * y_pitch));
-        let max = k.for_(range(0i64, columns), f32::NEG_INFINITY, |k, i, max| {
-            max.max(x.load(k, i).cvt::<f32>())
+        let max = k.for_(range(0i64, columns), f32::NEG_INFINITY, |_, i, max| {
+            max.max(x.load(i).cvt::<f32>())
         });
-        let sums = k.for_(range(0i64, columns), [0.0f64; 2], |k, i, [sum, squares]| {
-            let [one, other] = function.summands(x.load(k, i).cvt::<f32>(), max);
+        let sums = k.for_(range(0i64, columns), [0.0f64; 2], |_, i, [sum, squares]| {
+            let [one, other] = function.summands(x.load(i).cvt::<f32>(), max);
             [sum + one, squares + other]
         });
         k.for_(range(0i64, columns), true, |k, i, is_right| {
-            let expected = function.result(k, x.load(k, i).cvt::<f32>(), max, sums, columns);
-            let found = y.load(k, i).cvt::<f32>();
+            let expected = function.result(k, x.load(i).cvt::<f32>(), max, sums, columns);
+            let found = y.load(i).cvt::<f32>();
             is_right & is_close(elem, found, expected, k.constant(1e-5))
         })
     })

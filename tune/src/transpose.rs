@@ -102,7 +102,7 @@ impl Tunable for TransposeTunable {
         }
         let items = ("elements", self.problem.elements());
         let (x, y) = ([x.as_ref()], y.as_ref());
-        Definition { x, y, list: None, sizes, items }.check(|k, at| {
+        Definition { x, y, list: None, sizes, items }.check(|_, at| {
             let [rows, columns, x_pitch, y_pitch, ..] = at.sizes;
             let (column, i) = (at.item % columns, at.item / columns);
             let (row, mut matrix) = (i % rows, i / rows);
@@ -113,7 +113,7 @@ impl Tunable for TransposeTunable {
                 from += index * mode[1];
                 to += index * mode[2];
             }
-            at.x[0].load(k, from).cvt::<f32>().eq(at.y.load(k, to).cvt::<f32>())
+            at.x[0].load(from).cvt::<f32>().eq(at.y.load(to).cvt::<f32>())
         })
     }
 }

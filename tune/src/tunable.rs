@@ -25,9 +25,9 @@ use tilewright::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 ///         for i in 0..8 / width {
 ///             let at = (k.thread_idx().x + i * 32) * width;
 ///             match width {
-///                 4 => y.store_vector(k, at, x.load_vector::<4>(k, at)),
-///                 2 => y.store_vector(k, at, x.load_vector::<2>(k, at)),
-///                 _ => y.store(k, at, x.load(k, at)),
+///                 4 => y.store_vector(at, x.load_vector::<4>(at)),
+///                 2 => y.store_vector(at, x.load_vector::<2>(at)),
+///                 _ => y.store(at, x.load(at)),
 ///             }
 ///         }
 ///     })
@@ -164,7 +164,7 @@ pub type FunctionOf<K> = <<K as Tunable>::Kernel as Loadable>::Function;
 /// use tilewright_tune::Loadable;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
-///     x.store(k, 0, 1.0);
+///     x.store(0, 1.0);
 /// })?;
 /// assert_eq!(kernel.code(), kernel.ptx().text());
 /// # Ok::<(), tilewright::ir::BuildErrors>(())

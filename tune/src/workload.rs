@@ -306,8 +306,8 @@ mod tests {
         }
 
         fn build(_: &u32, target: Target) -> Result<Kernel<Params>, Rejection> {
-            Ok(Kernel::<Params>::build("count", target, |k, (x,)| {
-                x.store(k, 0, x.load(k, 0) + 1.0);
+            Ok(Kernel::<Params>::build("count", target, |_, (x,)| {
+                x.store(0, x.load(0) + 1.0);
             })?)
         }
 

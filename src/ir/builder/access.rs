@@ -1,7 +1,6 @@
 //! Loads and stores with memory order or cache hints, vector accesses, and prefetches.
 
 use super::any_vector::{AnyVector, VectorOf};
-use super::body::Body;
 use super::typed::{Element, IntoIndex, IntoOperand, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
@@ -16,29 +15,28 @@ use crate::ir::vector::VectorType;
 /// use tilewright::ir::op::{LoadAccess, MemScope, StoreAccess};
 ///
 /// type Signal = (Global<f32>, GlobalMut<f32>, GlobalMut<u32>);
-/// let kernel = Kernel::<Signal>::build("signal", Target::SM_80, |k, (x, y, flag)| {
-///     let v = x.load_with(k, 0, LoadAccess::default().non_coherent());
-///     y.store(k, 0, v);
-///     flag.store_with(k, 0, 1, StoreAccess::default().release(MemScope::Gpu));
+/// let kernel = Kernel::<Signal>::build("signal", Target::SM_80, |_, (x, y, flag)| {
+///     let v = x.load_with(0, LoadAccess::default().non_coherent());
+///     y.store(0, v);
+///     flag.store_with(0, 1, StoreAccess::default().release(MemScope::Gpu));
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("ld.global.nc.f32"));
 /// assert!(ptx.text().contains("st.release.gpu.global.u32"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads the element at `self + index` with the memory order and cache hints in `access`;
     /// `index` counts elements. Use it to read a flag that another thread writes, or to keep
     /// streamed data out of a cache. PTX ISA 9.7.9.8 `ld`, 9.7.9.9 `ld.global.nc`.
     #[doc(alias("__ldg", "__ldcs", "__ldca", "__ldcg", "ld.acquire"))]
     #[track_caller]
-    pub fn load_with<'c, I: MemIndex>(
+    pub fn load_with<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoVal<'b, I>,
         access: LoadAccess,
-    ) -> Val<'c, P::Elem> {
-        let cx = k.context();
+    ) -> Val<'b, P::Elem> {
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         cx.emit_val(Mem::Ld { base, index, access })
     }
@@ -48,16 +46,15 @@ impl<P: Pointer> Val<'_, P> {
     /// out of a cache. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("__stcs", "__stcg", "__stwt", "st.release"))]
     #[track_caller]
-    pub fn store_with<'c, I: MemIndex>(
+    pub fn store_with<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
         access: StoreAccess,
     ) where
         P: MutPointer,
     {
-        let cx = k.context();
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let value = cx.operand_of(value);
         cx.emit(Mem::St { base, index, value, access });
@@ -78,14 +75,14 @@ impl<P: Pointer> Val<'_, P> {
 ///
 /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("copy", Target::SM_80, |k, (x, y)| {
 ///     let i = k.thread_idx().x * 4;
-///     let v: Val<'_, Vector<f32, 4>> = x.load_vector(k, i);
-///     y.store_vector(k, i, v);
+///     let v: Val<'_, Vector<f32, 4>> = x.load_vector(i);
+///     y.store_vector(i, v);
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("ld.global.v4.b32") && ptx.text().contains("st.global.v4.b32"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads the `N` elements starting at `self + index` as a vector; `index` counts elements. Use
     /// it when a thread reads neighbouring elements, because one wide access is cheaper than
     /// several narrow ones. A 256-bit vector takes two accesses, and only needs 16-byte alignment.
@@ -96,9 +93,9 @@ impl<P: Pointer> Val<'_, P> {
     ///
     /// let kernel = Kernel::<(GlobalMut<bf16>,)>::build("twice", Target::SM_90, |k, (x,)| {
     ///     let i = k.thread_idx().x * 8;
-    ///     let row = x.load_vector::<8>(k, i).cvt::<f32>();
+    ///     let row = x.load_vector::<8>(i).cvt::<f32>();
     ///     let twice = Val::pack(row.lanes().map(|lane| lane + lane));
-    ///     x.store_vector(k, i, twice.cvt::<bf16>());
+    ///     x.store_vector(i, twice.cvt::<bf16>());
     /// })?;
     /// let ptx = kernel.ptx();
     /// assert!(ptx.text().contains("ld.global.v4.b32") && ptx.text().contains("st.global.v4.b32"));
@@ -107,30 +104,28 @@ impl<P: Pointer> Val<'_, P> {
     /// ```
     #[doc(alias("float4", "ld.v4"))]
     #[track_caller]
-    pub fn load_vector<'c, const N: usize>(
+    pub fn load_vector<const N: usize>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoIndex<'c>,
-    ) -> Val<'c, Vector<P::Elem, N>>
+        index: impl IntoIndex<'b>,
+    ) -> Val<'b, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
     {
-        self.load_vector_with(k, index, LoadAccess::default())
+        self.load_vector_with(index, LoadAccess::default())
     }
 
     /// Loads a vector as [`load_vector`](Val::load_vector) does, with the memory order and cache
     /// hints in `access`, for example to mark data that is read only once.
     #[track_caller]
-    pub fn load_vector_with<'c, const N: usize>(
+    pub fn load_vector_with<const N: usize>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoIndex<'c>,
+        index: impl IntoIndex<'b>,
         access: LoadAccess,
-    ) -> Val<'c, Vector<P::Elem, N>>
+    ) -> Val<'b, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
     {
-        let cx = k.context();
+        let cx = self.context();
         let index = index.into_index(cx);
         let vector = <P::Elem as VectorElement<N>>::vector();
         let lanes = vector.lanes();
@@ -164,8 +159,8 @@ impl<P: Pointer> Val<'_, P> {
     ///
     /// let kernel = Kernel::<(Global<bf16>, i32, GlobalMut<bf16>)>::build("pad", Target::SM_80, |k, (x, len, y)| {
     ///     let i = k.thread_idx().x * 8;
-    ///     let vector = x.load_vector_if::<8>(k, i.lt(len), i, bf16::from_f32(-1.0));
-    ///     y.store_vector(k, i, vector);
+    ///     let vector = x.load_vector_if::<8>(i.lt(len), i, bf16::from_f32(-1.0));
+    ///     y.store_vector(i, vector);
     /// })?;
     /// let device = Device::sim()?;
     /// let x = device.upload(&[bf16::from_f32(2.0); 8])?;
@@ -177,19 +172,19 @@ impl<P: Pointer> Val<'_, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn load_vector_if<'c, const N: usize>(
+    pub fn load_vector_if<const N: usize>(
         self,
-        k: &mut Body<'c, '_>,
-        condition: impl IntoVal<'c, bool>,
-        index: impl IntoIndex<'c>,
-        otherwise: impl IntoVal<'c, P::Elem>,
-    ) -> Val<'c, Vector<P::Elem, N>>
+        condition: impl IntoVal<'b, bool>,
+        index: impl IntoIndex<'b>,
+        otherwise: impl IntoVal<'b, P::Elem>,
+    ) -> Val<'b, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
     {
+        let k = &mut self.body();
         let (cx, _call) = (k.context(), k.call());
         let (index, otherwise) = (index.into_index(cx), Val::splat(otherwise.into_val(cx)));
-        k.if_with(condition, otherwise, |k| self.load_vector(k, index))
+        k.if_with(condition, otherwise, |_| self.load_vector(index))
     }
 
     /// Stores `values` one after the other, starting at `self + index`; `index` counts elements. It
@@ -207,7 +202,7 @@ impl<P: Pointer> Val<'_, P> {
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("ramp", Target::SM_80, |k, (y,)| {
     ///     let values: Vec<_> = (0..7).map(|i| k.constant(i as f32)).collect();
-    ///     y.store_slice(k, 0, &values);
+    ///     y.store_slice(0, &values);
     /// })?;
     /// let ptx = kernel.ptx();
     /// assert!(ptx.text().contains("st.global.v4.b32") && ptx.text().contains("st.global.v2.b32"));
@@ -219,14 +214,11 @@ impl<P: Pointer> Val<'_, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn store_slice<'c>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoIndex<'c>,
-        values: &[Val<'c, P::Elem>],
-    ) where
+    pub fn store_slice(self, index: impl IntoIndex<'b>, values: &[Val<'b, P::Elem>])
+    where
         P: MutPointer,
     {
+        let k = &self.body();
         let to = self.offset(index.into_index(k.context()));
         let (elem, mut rest, mut at) = (P::Elem::scalar(), values, 0);
         while !rest.is_empty() {
@@ -236,8 +228,8 @@ impl<P: Pointer> Val<'_, P> {
             let len = [16, 8, 4, 2].into_iter().find(fitting).unwrap_or(1);
             let (first, others) = rest.split_at(len);
             match (AnyVector::pack(first), first) {
-                (Some(vector), _) => to.store_vector(k, at, vector),
-                (None, values) => values.iter().for_each(|value| to.store(k, at, *value)),
+                (Some(vector), _) => to.store_vector(at, vector),
+                (None, values) => values.iter().for_each(|value| to.store(at, *value)),
             }
             (rest, at) = (others, at + len as i32);
         }
@@ -248,30 +240,28 @@ impl<P: Pointer> Val<'_, P> {
     /// takes two accesses, and only needs 16-byte alignment. PTX ISA 9.7.9.12 `st.v4`.
     #[doc(alias = "st.v4")]
     #[track_caller]
-    pub fn store_vector<'c, I: MemIndex>(
+    pub fn store_vector<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: impl VectorOf<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        vector: impl VectorOf<'b, P::Elem>,
     ) where
         P: MutPointer,
     {
-        self.store_vector_with(k, index, vector, StoreAccess::default());
+        self.store_vector_with(index, vector, StoreAccess::default());
     }
 
     /// Stores a vector as [`store_vector`](Val::store_vector) does, with the memory order and cache
     /// hints in `access`, for example to evict the written data first.
     #[track_caller]
-    pub fn store_vector_with<'c, I: MemIndex>(
+    pub fn store_vector_with<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: impl VectorOf<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        vector: impl VectorOf<'b, P::Elem>,
         access: StoreAccess,
     ) where
         P: MutPointer,
     {
-        let cx = k.context();
+        let cx = self.context();
         let (index, vector) = (index.into_val(cx), vector.into());
         let lanes = vector.lanes();
         if vector.bits() <= VectorType::ACCESS_BITS {
@@ -324,25 +314,20 @@ impl<'b, P: Pointer> Val<'b, P> {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::ir::op::PrefetchLevel;
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("next", Target::SM_80, |k, (x, n)| {
-///     x.prefetch(k, n, PrefetchLevel::L2);
-///     x.store(k, 0, 1.0);
+/// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("next", Target::SM_80, |_, (x, n)| {
+///     x.prefetch(n, PrefetchLevel::L2);
+///     x.store(0, 1.0);
 /// })?;
 /// assert!(kernel.ptx().text().contains("prefetch.global.L2 ["));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Prefetches the cache line at `self + index` into the cache `level`, so that a later load
     /// finds it there. The address may be invalid, for example past the end of a buffer. PTX
     /// ISA 9.7.9.15 `prefetch`.
     #[track_caller]
-    pub fn prefetch<'c, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        level: PrefetchLevel,
-    ) {
-        let cx = k.context();
+    pub fn prefetch<I: MemIndex>(self, index: impl IntoVal<'b, I>, level: PrefetchLevel) {
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         cx.emit(Cache::Prefetch { base, index, level });
     }
@@ -352,11 +337,11 @@ impl<P: Pointer> Val<'_, P> {
     /// content is lost, so write these bytes before you read them again. PTX ISA 9.7.9.17
     /// `discard`.
     #[track_caller]
-    pub fn discard<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>)
+    pub fn discard<I: MemIndex>(self, index: impl IntoVal<'b, I>)
     where
         P: MutPointer,
     {
-        let cx = k.context();
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         cx.emit(Cache::Discard { base, index });
     }
@@ -365,8 +350,8 @@ impl<P: Pointer> Val<'_, P> {
     /// to normal. Call it when data that you loaded with evict-last priority is no longer needed.
     /// PTX ISA 9.7.9.16 `applypriority`.
     #[track_caller]
-    pub fn applypriority<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>) {
-        let cx = k.context();
+    pub fn applypriority<I: MemIndex>(self, index: impl IntoVal<'b, I>) {
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         cx.emit(Cache::Applypriority { base, index });
     }

@@ -1,7 +1,6 @@
 //! [`AnyVector`]: vectors whose type is chosen when the kernel is built. Use it if the width of a
 //! copy or the operand type of an MMA is a configuration value.
 
-use super::body::Body;
 use super::context::Context;
 use super::typed::{Element, IntoVal, MemIndex, Pointer, Val};
 use super::vector::{Vector, VectorElement};
@@ -23,10 +22,10 @@ use crate::ir::vector::VectorType;
 /// for lanes in [2, 4, 8] {
 ///     let kernel = Kernel::<(Global<u16>, GlobalMut<u16>)>::build("copy", Target::SM_80, |k, (x, y)| {
 ///         let i = k.thread_idx().x * lanes;
-///         let vector = x.load_any(k, i, lanes).unwrap();
+///         let vector = x.load_any(i, lanes).unwrap();
 ///         assert_eq!((vector.elem(), vector.lanes()), (Scalar::U16, lanes));
 ///         assert_eq!(vector.cast(Scalar::U32).unwrap().lanes(), lanes / 2);
-///         y.store_vector(k, i, vector);
+///         y.store_vector(i, vector);
 ///     })?;
 ///     let bits = 16 * lanes;
 ///     let name = if bits == 32 { "ld.global.b32".to_owned() } else { format!("ld.global.v{}.b32", bits / 32) };
@@ -182,42 +181,41 @@ impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
 /// # Loads with a configured length
 ///
 /// Loads vectors whose length is chosen when the kernel is built.
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads `lanes` elements at `self + index` in one access, as [`load_vector`](Val::load_vector)
     /// does. Use it if `lanes` is a configuration value. Returns `None` if no vector has that many
     /// elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
-    pub fn load_any<'c, I: MemIndex>(
+    pub fn load_any<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoVal<'b, I>,
         lanes: u32,
-    ) -> Option<AnyVector<'c>> {
+    ) -> Option<AnyVector<'b>> {
+        let k = &self.body();
         let elem = P::Elem::scalar();
         type_of(elem, lanes)?;
         if lanes == 1 {
-            return Some(self.load(k, index).into());
+            return Some(self.load(index).into());
         }
         let cx = k.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let access = LoadAccess::default();
-        let vector: Val<'c, P::Elem> = cx.emit_val(Mem::LdVec { base, index, lanes, access });
+        let vector: Val<'b, P::Elem> = cx.emit_val(Mem::LdVec { base, index, lanes, access });
         Some(AnyVector::new(cx, vector.id(), elem, lanes))
     }
 
     /// Loads `count` 8x8 matrices as [`ldmatrix`](Val::ldmatrix) does: a lane gets two elements of
     /// each matrix. Use it if `count` is a configuration value. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[track_caller]
-    pub fn ldmatrix_any<'c, I: MemIndex>(
+    pub fn ldmatrix_any<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoVal<'b, I>,
         count: MatrixCount,
         order: MatrixOrder,
-    ) -> AnyVector<'c> {
-        let cx = k.context();
+    ) -> AnyVector<'b> {
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
-        let vector: Val<'c, P::Elem> = cx.emit_val(Mma::Ldmatrix { base, index, count, order });
+        let vector: Val<'b, P::Elem> = cx.emit_val(Mma::Ldmatrix { base, index, count, order });
         AnyVector::new(cx, vector.id(), P::Elem::scalar(), 2 * count.matrices())
     }
 }

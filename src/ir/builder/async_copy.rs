@@ -28,7 +28,7 @@ use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Po
 ///     k.cp_async_commit_group();
 ///     k.cp_async_wait_group(0);
 ///     k.barrier();
-///     y.store(k, i, tile.load(k, i ^ 4));
+///     y.store(i, tile.load(i ^ 4));
 /// })?;
 /// assert!(kernel.ptx().text().contains("cp.async.cg.shared.global ["));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -124,14 +124,14 @@ impl<'b> Body<'b, '_> {
     ///     let (tile, full) = (k.shared_aligned::<f32>(256, 16), k.shared::<u64>(1).mbarrier(0));
     ///     let t = k.thread_idx().x;
     ///     k.if_(t.eq(0), |k| {
-    ///         full.init(k, 1);
+    ///         full.init(1);
     ///         k.fence_mbarrier_init();
-    ///         full.arrive_expect_tx(k, 1024);
+    ///         full.arrive_expect_tx(1024);
     ///         k.cp_async_bulk_load(tile, x, 1024, full, L2Policy::EvictFirst);
     ///     });
     ///     k.barrier();
-    ///     full.wait_parity(k, 0);
-    ///     y.store(k, t, tile.load(k, t));
+    ///     full.wait_parity(0);
+    ///     y.store(t, tile.load(t));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mbarrier::complete_tx::bytes.L2::cache_hint ["));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -175,17 +175,17 @@ impl<'b> Body<'b, '_> {
     ///     let (tile, full) = (k.shared_aligned::<f32>(256, 16), k.shared::<u64>(1).mbarrier(0));
     ///     let t = k.thread_idx().x;
     ///     k.if_(t.eq(0), |k| {
-    ///         full.init(k, 1);
+    ///         full.init(1);
     ///         k.fence_mbarrier_init();
-    ///         full.arrive_expect_tx(k, 1024);
+    ///         full.arrive_expect_tx(1024);
     ///     });
     ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
     ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
     ///     k.if_((k.block_idx().x + t).eq(0), |k| {
     ///         k.cp_async_bulk_multicast(tile, x, 1024, full, 0b11, L2Policy::Default);
     ///     });
-    ///     full.wait_parity(k, 0);
-    ///     y.store(k, k.block_idx().x * 256 + t, tile.load(k, t));
+    ///     full.wait_parity(0);
+    ///     y.store(k.block_idx().x * 256 + t, tile.load(t));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mbarrier::complete_tx::bytes.multicast::cluster ["));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -234,11 +234,11 @@ impl<'b> Body<'b, '_> {
     ///     let bar = k.shared::<u64>(1);
     ///     let (t, rank) = (k.thread_idx().x, k.block_idx().x);
     ///     k.if_(t.eq(0), |k| {
-    ///         bar.mbarrier(0).init(k, 1);
+    ///         bar.mbarrier(0).init(1);
     ///         k.fence_mbarrier_init();
-    ///         bar.mbarrier(0).arrive_expect_tx(k, 128);
+    ///         bar.mbarrier(0).arrive_expect_tx(128);
     ///     });
-    ///     mine.store(k, t, (rank * 32 + t).cvt::<u32>());
+    ///     mine.store(t, (rank * 32 + t).cvt::<u32>());
     ///     k.fence_proxy_async(ProxySpace::SharedCta);
     ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
     ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
@@ -246,8 +246,8 @@ impl<'b> Body<'b, '_> {
     ///         let other = (rank ^ 1).cvt::<u32>();
     ///         k.cp_async_bulk_cluster(theirs.mapa(other), mine, 128, bar.mapa(other));
     ///     });
-    ///     bar.mbarrier(0).wait_parity(k, 0);
-    ///     y.store(k, rank * 32 + t, theirs.load(k, t));
+    ///     bar.mbarrier(0).wait_parity(0);
+    ///     y.store(rank * 32 + t, theirs.load(t));
     ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
     ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
     /// })?;
@@ -380,29 +380,29 @@ macro_rules! loads {
             ///     let (tile, full) = (k.shared_aligned::<f32>(256, 128), k.shared::<u64>(1).mbarrier(0));
             ///     let t = k.thread_idx().x;
             ///     k.if_(t.eq(0), |k| {
-            ///         full.init(k, 1);
+            ///         full.init(1);
             ///         k.fence_mbarrier_init();
-            ///         full.arrive_expect_tx(k, 1024);
+            ///         full.arrive_expect_tx(1024);
             ///         let coords = [k.constant(32), k.constant(8)];
-            ///         map.cp_async_bulk_tensor_load(k, tile, coords, full, L2Policy::Default);
+            ///         map.cp_async_bulk_tensor_load(tile, coords, full, L2Policy::Default);
             ///     });
             ///     k.barrier();
-            ///     full.wait_parity(k, 0);
-            ///     y.store(k, t, tile.load(k, t));
+            ///     full.wait_parity(0);
+            ///     y.store(t, tile.load(t));
             /// })?;
             /// assert!(kernel.ptx().text().contains("cp.async.bulk.tensor.2d.shared::cluster.global"));
             /// # Ok::<(), tilewright::ir::BuildErrors>(())
             /// ```
             #[doc(alias("tma_load", "SM90_TMA_LOAD"))]
             #[track_caller]
-            pub fn cp_async_bulk_tensor_load<'c>(
+            pub fn cp_async_bulk_tensor_load(
                 self,
-                k: &Body<'c, '_>,
-                to: Val<'c, Shared<T>>,
-                coords: [Val<'c, i32>; RANK],
+                to: Val<'b, Shared<T>>,
+                coords: [Val<'b, i32>; RANK],
                 barrier: MbarrierRef<'_>,
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
                 let [barrier, barrier_index] = barrier.location(k);
@@ -425,15 +425,15 @@ macro_rules! loads {
             /// are completed on that block's own barrier. PTX ISA 9.7.9.25.5.2
             /// `.multicast::cluster`.
             #[track_caller]
-            pub fn cp_async_bulk_tensor_multicast<'c>(
+            pub fn cp_async_bulk_tensor_multicast(
                 self,
-                k: &Body<'c, '_>,
-                to: Val<'c, Shared<T>>,
-                coords: [Val<'c, i32>; RANK],
+                to: Val<'b, Shared<T>>,
+                coords: [Val<'b, i32>; RANK],
                 barrier: MbarrierRef<'_>,
-                ctas: impl IntoVal<'c, u32>,
+                ctas: impl IntoVal<'b, u32>,
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
                 let [barrier, barrier_index] = barrier.location(k);
@@ -454,12 +454,12 @@ macro_rules! loads {
             /// Prefetches the box at `coords` into L2, so that a later load of it is faster. PTX
             /// ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
-            pub fn cp_async_bulk_prefetch_tensor<'c>(
+            pub fn cp_async_bulk_prefetch_tensor(
                 self,
-                k: &Body<'c, '_>,
-                coords: [Val<'c, i32>; RANK],
+                coords: [Val<'b, i32>; RANK],
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let (map, coords) = (k.context().operand(self), k.coords(coords));
                 let mode = BoxMode::Tile;
                 k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode });
@@ -498,17 +498,17 @@ macro_rules! in_memory {
             /// let kernel = Kernel::<Params>::build("k", Target::SM_90A, |k, (map, x, maps, y)| {
             ///     let (tile, full) = (k.shared_aligned::<f32>(16, 128), k.shared::<u64>(1).mbarrier(0));
             ///     k.if_(k.thread_idx().x.eq(0), |k| {
-            ///         full.init(k, 1);
+            ///         full.init(1);
             ///         k.fence_mbarrier_init();
             ///         let three = k.constant(3u64);
-            ///         map.tensormap_replace(k, maps, x.offset(20), [three; 2], &[k.constant(16u64)]);
-            ///         let matrix = map.tensormap_acquire(k, maps);
-            ///         full.arrive_expect_tx(k, 64);
+            ///         map.tensormap_replace(maps, x.offset(20), [three; 2], &[k.constant(16u64)]);
+            ///         let matrix = map.tensormap_acquire(maps);
+            ///         full.arrive_expect_tx(64);
             ///         let first = [k.constant(0); 2];
-            ///         matrix.cp_async_bulk_tensor_load(k, tile, first, full, L2Policy::Default);
-            ///         full.wait_parity(k, 0);
-            ///         let elements = (0..16).map(|i| tile.load(k, i));
-            ///         y.store(k, 0, elements.reduce(|a, b| a + b).unwrap_or(k.constant(0.0)));
+            ///         matrix.cp_async_bulk_tensor_load(tile, first, full, L2Policy::Default);
+            ///         full.wait_parity(0);
+            ///         let elements = (0..16).map(|i| tile.load(i));
+            ///         y.store(0, elements.reduce(|a, b| a + b).unwrap_or(k.constant(0.0)));
             ///     });
             /// })?;
             /// let device = Device::sim()?;
@@ -522,14 +522,14 @@ macro_rules! in_memory {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             #[track_caller]
-            pub fn tensormap_replace<'c>(
+            pub fn tensormap_replace(
                 self,
-                k: &Body<'c, '_>,
-                to: Val<'c, GlobalMut<u64>>,
-                base: Val<'c, impl Pointer<Elem = T>>,
-                dims: [Val<'c, u64>; RANK],
-                strides_bytes: &[Val<'c, u64>],
+                to: Val<'b, GlobalMut<u64>>,
+                base: Val<'b, impl Pointer<Elem = T>>,
+                dims: [Val<'b, u64>; RANK],
+                strides_bytes: &[Val<'b, u64>],
             ) {
+                let k = &self.body();
                 let cx = k.context();
                 let (map, (to, to_index), (base, base_index)) =
                     (cx.operand(self), k.start(to), k.start(base));
@@ -543,14 +543,12 @@ macro_rules! in_memory {
             /// before each use of a map that may have changed. PTX ISA 9.7.13.4
             /// `fence.proxy.tensormap::generic.acquire`.
             #[track_caller]
-            pub fn tensormap_acquire<'c>(
+            pub fn tensormap_acquire(
                 self,
-                k: &Body<'c, '_>,
-                from: Val<'c, impl Pointer<Elem = u64>>,
-            ) -> Val<'c, $Map<T, RANK>>
-            where
-                'b: 'c,
-            {
+                from: Val<'b, impl Pointer<Elem = u64>>,
+            ) -> Val<'b, $Map<T, RANK>>
+{
+                let k = &self.body();
                 let (map, (from, from_index)) = (k.context().operand(self), k.start(from));
                 k.context().emit_val(AsyncCopy::TensormapAcquire { map, from, from_index })
             }
@@ -571,13 +569,13 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
     #[doc(alias("tma_store", "SM90_TMA_STORE"))]
     #[track_caller]
-    pub fn cp_async_bulk_tensor_store<'c>(
+    pub fn cp_async_bulk_tensor_store(
         self,
-        k: &Body<'c, '_>,
-        coords: [Val<'c, i32>; RANK],
-        from: Val<'c, Shared<T>>,
+        coords: [Val<'b, i32>; RANK],
+        from: Val<'b, Shared<T>>,
         policy: L2Policy,
     ) {
+        let k = &self.body();
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let (from, from_index) = k.start(from);
         let mode = BoxMode::Tile;
@@ -590,14 +588,14 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// combines each element with the tensor's element by `op`, for example to add partial sums of
     /// several blocks. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
     #[track_caller]
-    pub fn cp_reduce_async_bulk_tensor<'c>(
+    pub fn cp_reduce_async_bulk_tensor(
         self,
-        k: &Body<'c, '_>,
         op: BulkReduce,
-        coords: [Val<'c, i32>; RANK],
-        from: Val<'c, Shared<T>>,
+        coords: [Val<'b, i32>; RANK],
+        from: Val<'b, Shared<T>>,
         policy: L2Policy,
     ) {
+        let k = &self.body();
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let (from, from_index) = k.start(from);
         let mode = BoxMode::Tile;

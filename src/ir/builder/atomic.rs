@@ -1,7 +1,6 @@
 //! Atomic operations on memory that several threads update, such as counters and sums. [`Atom`]
 //! returns the old value, [`Red`] returns nothing. Prefer `Red` if you do not need the old value.
 
-use super::body::Body;
 use super::typed::{
     Bits, Element, Integer, IntoOperand, IntoVal, MemIndex, MutPointer, Number, Val,
 };
@@ -89,9 +88,9 @@ impl<'b, P: MutPointer> Val<'b, P> {
     ///
     /// type Queue = (GlobalMut<i32>, GlobalMut<u32>);
     /// let kernel = Kernel::<Queue>::build("queue", Target::SM_80, |k, (out, next)| {
-    ///     let slot = next.atom().add(k, 0, 1);
-    ///     out.store(k, slot, k.thread_idx().x);
-    ///     next.atom().order(AtomicOrder::AcqRel).scope(MemScope::Sys).inc(k, 1, 100);
+    ///     let slot = next.atom().add(0, 1);
+    ///     out.store(slot, k.thread_idx().x);
+    ///     next.atom().order(AtomicOrder::AcqRel).scope(MemScope::Sys).inc(1, 100);
     /// })?;
     /// let ptx = kernel.ptx();
     /// assert!(ptx.text().contains("atom.relaxed.gpu.global.add.u32"));
@@ -124,8 +123,8 @@ impl<'b, P: MutPointer> Val<'b, P> {
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
-    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
-    ///     x.red().add(k, 0, 1.0);
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |_, (x,)| {
+    ///     x.red().add(0, 1.0);
     /// })?;
     /// assert!(kernel.ptx().text().contains("red.relaxed.gpu.global.add.f32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -169,38 +168,36 @@ impl<P> Copy for Red<'_, P> {}
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $op:ident [$($bound:tt)*];)*) => {
-        impl<P: MutPointer> Atom<'_, P> {
+        impl<'b, P: MutPointer> Atom<'b, P> {
             $(
                 $(#[$doc])*
                 /// Returns the old value.
                 #[track_caller]
-                pub fn $name<'c, I: MemIndex>(
+                pub fn $name<I: MemIndex>(
                     self,
-                    k: &Body<'c, '_>,
-                    index: impl IntoVal<'c, I>,
-                    value: impl IntoOperand<'c, P::Elem>,
-                ) -> Val<'c, P::Elem>
+                    index: impl IntoVal<'b, I>,
+                    value: impl IntoOperand<'b, P::Elem>,
+                ) -> Val<'b, P::Elem>
                 where
                     $($bound)*
                 {
-                    self.emit(k, AtomicOp::$op, index, value)
+                    self.emit(AtomicOp::$op, index, value)
                 }
             )*
         }
 
-        impl<P: MutPointer> Red<'_, P> {
+        impl<'b, P: MutPointer> Red<'b, P> {
             $(
                 $(#[$doc])*
                 #[track_caller]
-                pub fn $name<'c, I: MemIndex>(
+                pub fn $name<I: MemIndex>(
                     self,
-                    k: &Body<'c, '_>,
-                    index: impl IntoVal<'c, I>,
-                    value: impl IntoOperand<'c, P::Elem>,
+                    index: impl IntoVal<'b, I>,
+                    value: impl IntoOperand<'b, P::Elem>,
                 ) where
                     $($bound)*
                 {
-                    self.emit(k, AtomicOp::$op, index, value);
+                    self.emit(AtomicOp::$op, index, value);
                 }
             )*
         }
@@ -243,9 +240,9 @@ macro_rules! vector_operations {
         ///
         /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sums", Target::SM_90, |k, (x,)| {
         ///     let v: Val<'_, Vector<f32, 4>> = Val::splat(k.constant(0.5));
-        ///     x.red().add_vector(k, 0, v);
-        ///     let before = x.atom().add_vector(k, 4, v);
-        ///     x.store_vector(k, 8, before);
+        ///     x.red().add_vector(0, v);
+        ///     let before = x.atom().add_vector(4, v);
+        ///     x.store_vector(8, before);
         /// })?;
         /// assert!(kernel.ptx().text().contains("red.relaxed.gpu.global.add.v4.f32"));
         /// # #[cfg(feature = "sim")] {
@@ -258,21 +255,20 @@ macro_rules! vector_operations {
         /// # }
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        impl<P: MutPointer> Atom<'_, P> {
+        impl<'b, P: MutPointer> Atom<'b, P> {
             $(
                 $(#[$doc])*
                 /// Returns the old vector. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
                 #[track_caller]
-                pub fn $name<'c, const N: usize, I: MemIndex>(
+                pub fn $name<const N: usize, I: MemIndex>(
                     self,
-                    k: &Body<'c, '_>,
-                    index: impl IntoVal<'c, I>,
-                    vector: Val<'c, Vector<P::Elem, N>>,
-                ) -> Val<'c, Vector<P::Elem, N>>
+                    index: impl IntoVal<'b, I>,
+                    vector: Val<'b, Vector<P::Elem, N>>,
+                ) -> Val<'b, Vector<P::Elem, N>>
                 where
                     P::Elem: $bound<N>,
                 {
-                    let cx = k.context();
+                    let cx = self.base.context();
                     let (base, index) = (cx.operand(self.base), cx.operand_of(index));
                     let vector = cx.operand(vector);
                     let (op, Atom { order, scope, .. }) = (AtomicOp::$op, self);
@@ -281,20 +277,19 @@ macro_rules! vector_operations {
             )*
         }
 
-        impl<P: MutPointer> Red<'_, P> {
+        impl<'b, P: MutPointer> Red<'b, P> {
             $(
                 $(#[$doc])*
                 /// [`Atom`] has the rules. PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
                 #[track_caller]
-                pub fn $name<'c, const N: usize, I: MemIndex>(
+                pub fn $name<const N: usize, I: MemIndex>(
                     self,
-                    k: &Body<'c, '_>,
-                    index: impl IntoVal<'c, I>,
-                    vector: Val<'c, Vector<P::Elem, N>>,
+                    index: impl IntoVal<'b, I>,
+                    vector: Val<'b, Vector<P::Elem, N>>,
                 ) where
                     P::Elem: $bound<N>,
                 {
-                    let cx = k.context();
+                    let cx = self.base.context();
                     let (base, index) = (cx.operand(self.base), cx.operand_of(index));
                     let vector = cx.operand(vector);
                     let (op, Red { order, scope, .. }) = (AtomicOp::$op, self);
@@ -330,14 +325,13 @@ impl<'b, P: MutPointer> Atom<'b, P> {
     }
 
     #[track_caller]
-    fn emit<'c, I: MemIndex>(
+    fn emit<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
         op: AtomicOp,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
-    ) -> Val<'c, P::Elem> {
-        let cx = k.context();
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
+    ) -> Val<'b, P::Elem> {
+        let cx = self.base.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));
         let value = cx.operand_of(value);
         let Atom { order, scope, .. } = self;
@@ -348,16 +342,15 @@ impl<'b, P: MutPointer> Atom<'b, P> {
     /// lock. PTX ISA 9.7.13.5 `atom.exch`.
     #[doc(alias("atomicExch", "atomic_xchg", "tl.atomic_xchg"))]
     #[track_caller]
-    pub fn exch<'c, I: MemIndex>(
+    pub fn exch<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
-    ) -> Val<'c, P::Elem>
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
+    ) -> Val<'b, P::Elem>
     where
         P::Elem: AtomicWord,
     {
-        self.emit(k, AtomicOp::Exch, index, value)
+        self.emit(AtomicOp::Exch, index, value)
     }
 
     /// Sets the element atomically to `value` if its bits equal those of `compare`. Returns the old
@@ -365,17 +358,16 @@ impl<'b, P: MutPointer> Atom<'b, P> {
     /// lacks. PTX ISA 9.7.13.5 `atom.cas`.
     #[doc(alias("atomicCAS", "atomic_cas", "tl.atomic_cas"))]
     #[track_caller]
-    pub fn cas<'c, I: MemIndex>(
+    pub fn cas<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        compare: impl IntoOperand<'c, P::Elem>,
-        value: impl IntoOperand<'c, P::Elem>,
-    ) -> Val<'c, P::Elem>
+        index: impl IntoVal<'b, I>,
+        compare: impl IntoOperand<'b, P::Elem>,
+        value: impl IntoOperand<'b, P::Elem>,
+    ) -> Val<'b, P::Elem>
     where
         P::Elem: AtomicCas,
     {
-        let cx = k.context();
+        let cx = self.base.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));
         let (compare, value) = (cx.operand_of(compare), cx.operand_of(value));
         let Atom { order, scope, .. } = self;
@@ -397,14 +389,13 @@ impl<'b, P: MutPointer> Red<'b, P> {
     }
 
     #[track_caller]
-    fn emit<'c, I: MemIndex>(
+    fn emit<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
         op: AtomicOp,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
     ) {
-        let cx = k.context();
+        let cx = self.base.context();
         let (base, index) = (cx.operand(self.base), cx.operand_of(index));
         let value = cx.operand_of(value);
         let Red { order, scope, .. } = self;

@@ -37,13 +37,13 @@ impl<'b> Body<'b, '_> {
     ///     let t = k.thread_idx().x;
     ///     k.if_else(
     ///         (t / 32).eq(0),
-    ///         |k| {
-    ///             tile.store(k, t, t);
-    ///             full.arrive(k);
+    ///         |_| {
+    ///             tile.store(t, t);
+    ///             full.arrive();
     ///         },
-    ///         |k| {
-    ///             full.sync(k);
-    ///             x.store(k, t, tile.load(k, 63 - t));
+    ///         |_| {
+    ///             full.sync();
+    ///             x.store(t, tile.load(63 - t));
     ///         },
     ///     );
     /// })?;
@@ -103,9 +103,9 @@ impl<'b> Body<'b, '_> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("publish", Target::SM_90, |k, (x,)| {
-    ///     x.store(k, 0, 1);
+    ///     x.store(0, 1);
     ///     k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-    ///     x.store(k, 1, 1);
+    ///     x.store(1, 1);
     ///     k.fence_proxy_async(ProxySpace::SharedCta);
     /// })?;
     /// let ptx = kernel.ptx();
@@ -154,8 +154,8 @@ impl<'b> NamedBarrier<'b> {
     /// Waits until all of the barrier's threads have arrived. Each thread then sees the earlier
     /// writes of all others. PTX ISA 9.7.13.1 `barrier.sync`.
     #[track_caller]
-    pub fn sync(self, k: &Body<'_, '_>) {
-        let cx = k.context();
+    pub fn sync(self) {
+        let cx = self.id.context();
         let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
         cx.emit(Sync::BarrierSync { id, threads, form: self.form });
     }
@@ -163,20 +163,15 @@ impl<'b> NamedBarrier<'b> {
     /// Arrives without waiting. Threads that wait see this thread's earlier writes. A producer
     /// calls it when only the consumers have to wait. PTX ISA 9.7.13.1 `barrier.arrive`.
     #[track_caller]
-    pub fn arrive(self, k: &Body<'_, '_>) {
-        let cx = k.context();
+    pub fn arrive(self) {
+        let cx = self.id.context();
         let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
         cx.emit(Sync::BarrierArrive { id, threads, form: self.form });
     }
 
     #[track_caller]
-    fn red<'c>(
-        self,
-        k: &Body<'c, '_>,
-        op: BarrierRed,
-        pred: impl IntoVal<'c, bool>,
-    ) -> Val<'c, bool> {
-        let cx = k.context();
+    fn red(self, op: BarrierRed, pred: impl IntoVal<'b, bool>) -> Val<'b, bool> {
+        let cx = self.id.context();
         let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
         let pred = cx.operand_of(pred);
         cx.emit_val(Sync::BarrierRed { pred, id, threads, op, form: self.form })
@@ -186,24 +181,24 @@ impl<'b> NamedBarrier<'b> {
     /// example whether every thread is done with its elements. PTX ISA 9.7.13.1 `barrier.red.and`.
     #[doc(alias("__syncthreads_and", "syncthreads_and"))]
     #[track_caller]
-    pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
-        self.red(k, BarrierRed::And, pred)
+    pub fn red_and(self, pred: impl IntoVal<'b, bool>) -> Val<'b, bool> {
+        self.red(BarrierRed::And, pred)
     }
 
     /// Waits for all of the barrier's threads, and returns whether `pred` is true in at least one,
     /// for example whether any thread found a match. PTX ISA 9.7.13.1 `barrier.red.or`.
     #[doc(alias("__syncthreads_or", "syncthreads_or"))]
     #[track_caller]
-    pub fn red_or<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
-        self.red(k, BarrierRed::Or, pred)
+    pub fn red_or(self, pred: impl IntoVal<'b, bool>) -> Val<'b, bool> {
+        self.red(BarrierRed::Or, pred)
     }
 
     /// Waits for all of the barrier's threads, and returns in how many of them `pred` is true, for
     /// example how many threads found a match. PTX ISA 9.7.13.1 `barrier.red.popc`.
     #[doc(alias("__syncthreads_count", "syncthreads_count"))]
     #[track_caller]
-    pub fn red_popc<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, u32> {
-        let cx = k.context();
+    pub fn red_popc(self, pred: impl IntoVal<'b, bool>) -> Val<'b, u32> {
+        let cx = self.id.context();
         let (id, threads) = (cx.operand(self.id), cx.operand(self.threads));
         let pred = cx.operand_of(pred);
         cx.emit_val(Sync::BarrierRedPopc { pred, id, threads, form: self.form })

@@ -93,11 +93,11 @@ dot_elements! {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ints", Target::SM_80, |k, (x,)| {
-///     let (a, b) = (x.load(k, 0), x.load(k, 1));
-///     x.store(k, 0, a.mul_hi(b));
-///     x.store(k, 1, a.sad(b, 1));
-///     x.store(k, 2, a.add_sat(i32::MAX));
+/// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ints", Target::SM_80, |_, (x,)| {
+///     let (a, b) = (x.load(0), x.load(1));
+///     x.store(0, a.mul_hi(b));
+///     x.store(1, a.sad(b, 1));
+///     x.store(2, a.add_sat(i32::MAX));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1 << 30, 40, 0])?;
@@ -153,10 +153,10 @@ macro_rules! binary {
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<i16>,)>::build("pairs", Target::SM_90, |k, (x,)| {
-///     let (a, b) = (x.load_vector::<2>(k, 0), x.load_vector::<2>(k, 2));
-///     x.store_vector(k, 0, a.add_packed(b));
-///     x.store_vector(k, 2, a.max_relu(b));
+/// let kernel = Kernel::<(GlobalMut<i16>,)>::build("pairs", Target::SM_90, |_, (x,)| {
+///     let (a, b) = (x.load_vector::<2>(0), x.load_vector::<2>(2));
+///     x.store_vector(0, a.add_packed(b));
+///     x.store_vector(2, a.max_relu(b));
 /// })?;
 /// assert!(kernel.ptx().text().contains("max.relu.s16x2"));
 /// let device = Device::sim()?;
@@ -354,9 +354,9 @@ impl<'b> Val<'b, i32> {
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("dot", Target::SM_80, |k, (x,)| {
-///     let bytes = x.load(k, 0).bitcast::<Vector<i8, 4>>();
+///     let bytes = x.load(0).bitcast::<Vector<i8, 4>>();
 ///     let twos = k.constant(2u8);
-///     x.store(k, 0, bytes.dp4a(Val::splat(twos), 100));
+///     x.store(0, bytes.dp4a(Val::splat(twos), 100));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[0x01_02_03_ff])?;
@@ -461,12 +461,12 @@ impl std::ops::Not for TruthTable {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<u32>,)>::build("bits", Target::SM_80, |k, (x,)| {
-///     let v = x.load(k, 0);
-///     x.store(k, 0, v.popc());
-///     x.store(k, 1, v.bfe(4, 8));
-///     x.store(k, 2, v.bfind(FindFrom::Position));
-///     x.store(k, 3, v.prmt(0, 0x0123, PermuteMode::Index)); // bytes in reverse order
+/// let kernel = Kernel::<(GlobalMut<u32>,)>::build("bits", Target::SM_80, |_, (x,)| {
+///     let v = x.load(0);
+///     x.store(0, v.popc());
+///     x.store(1, v.bfe(4, 8));
+///     x.store(2, v.bfind(FindFrom::Position));
+///     x.store(3, v.prmt(0, 0x0123, PermuteMode::Index)); // bytes in reverse order
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[0x0001_02f0u32, 0, 0, 0])?;
@@ -520,9 +520,9 @@ impl<'b, T: Word32> Val<'b, T> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
-    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("merge", Target::SM_80, |k, (x,)| {
-    ///     let merged = x.load(k, 0).lop3(0x00ff, 0x4300, |a, b, c| a & b | c);
-    ///     x.store(k, 0, merged);
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("merge", Target::SM_80, |_, (x,)| {
+    ///     let merged = x.load(0).lop3(0x00ff, 0x4300, |a, b, c| a & b | c);
+    ///     x.store(0, merged);
     /// })?;
     /// assert_eq!(kernel.ptx().text().matches("lop3.b32").count(), 1);
     /// let device = Device::sim()?;
@@ -638,9 +638,9 @@ impl<'b, T: Number> Val<'b, T> {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
     ///
     /// type Narrow = (Global<f32>, GlobalMut<bf16>);
-    /// let kernel = Kernel::<Narrow>::build("narrow", Target::SM_80, |k, (x, y)| {
-    ///     let v = x.load(k, 0).cvt_rounded(FloatMode::RZ.relu());
-    ///     y.store(k, 0, v);
+    /// let kernel = Kernel::<Narrow>::build("narrow", Target::SM_80, |_, (x, y)| {
+    ///     let v = x.load(0).cvt_rounded(FloatMode::RZ.relu());
+    ///     y.store(0, v);
     /// })?;
     /// assert!(kernel.ptx().text().contains("cvt.rz.relu.bf16.f32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

@@ -1,6 +1,7 @@
 //! [`Body`], the handle through which a closure appends operations, with the methods that every
 //! kernel needs: indices, constants, registers, shared memory, loads, stores and barriers.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// }
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("k", Target::SM_80, |k, (x, n)| {
-    ///     each(k, n, |k, i| x.store(k, i, n));
+    ///     each(k, n, |_, i| x.store(i, n));
     /// })?;
     /// assert_eq!(kernel.to_string().matches("for ").count(), 2);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -249,8 +250,8 @@ impl<'b, 'o> Body<'b, 'o> {
     /// let device = Device::default()?;
     /// let last: i32 = eval(&device, |k| {
     ///     let digits = k.local_array::<i32>(10);
-    ///     k.for_(tilewright::ir::range(0, 10), (), |k, i, ()| digits.store(k, 9 - i, i * i));
-    ///     digits.load(k, k.thread_idx().x)
+    ///     k.for_(tilewright::ir::range(0, 10), (), |_, i, ()| digits.store(9 - i, i * i));
+    ///     digits.load(k.thread_idx().x)
     /// })?;
     /// assert_eq!(last, 81);
     /// # }
@@ -280,7 +281,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// let device = Device::default()?;
     /// let sum: f32 = eval(&device, |k| {
     ///     let weights = k.const_array(&[0.25f32, 0.5, 0.25]);
-    ///     k.for_(tilewright::ir::range(0, 3), 0.0, |k, i, sum| sum + weights.load(k, i))
+    ///     k.for_(tilewright::ir::range(0, 3), 0.0, |_, i, sum| sum + weights.load(i))
     /// })?;
     /// assert_eq!(sum, 1.0);
     /// # }
@@ -324,9 +325,9 @@ impl<'b, 'o> Body<'b, 'o> {
     /// // Counts the launches.
     /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("count", Target::SM_80, |k, (y,)| {
     ///     let count = k.global_array::<u32>(1);
-    ///     let before = count.load(k, 0);
-    ///     count.store(k, 0, before + 1);
-    ///     y.store(k, 0, before);
+    ///     let before = count.load(0);
+    ///     count.store(0, before + 1);
+    ///     y.store(0, before);
     /// })?;
     /// let device = Device::sim()?;
     /// let count = device.load(&kernel)?;
@@ -355,7 +356,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// let device = Device::default()?;
     /// let seed: u32 = eval(&device, |k| {
     ///     let seeds = k.global_array_of(&[17u32, 42]);
-    ///     seeds.load(k, 1)
+    ///     seeds.load(1)
     /// })?;
     /// assert_eq!(seed, 42);
     /// # }
@@ -390,7 +391,7 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
         let value = init.into_val(self.cx);
         let var = Var { regs: self.registers(1) };
-        var.regs.set(self, 0, value);
+        var.regs.set(0, value);
         var
     }
 
@@ -405,7 +406,7 @@ impl<'b, 'o> Body<'b, 'o> {
             let (location, region) = (state.location(location), state.region());
             state.ir.vars.push(VarData { ty: T::ty(), len, region, location, name: None })
         });
-        Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
+        Registers::bound(self.cx, RegisterRange { var, first: 0, len })
     }
 }
 
@@ -439,17 +440,17 @@ impl<T> Clone for Var<'_, T> {
 }
 impl<T> Copy for Var<'_, T> {}
 
-impl<T: Ty> Var<'_, T> {
+impl<'b, T: Ty> Var<'b, T> {
     /// Returns the register's current value.
     #[track_caller]
-    pub fn get<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T> {
-        self.regs.get(k, 0)
+    pub fn get(&self) -> Val<'b, T> {
+        self.regs.get(0)
     }
 
     /// Sets the register to `value`.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
-        self.regs.set(k, 0, value);
+    pub fn set(&self, value: impl IntoOperand<'b, T>) {
+        self.regs.set(0, value);
     }
 }
 
@@ -460,11 +461,23 @@ impl<T: Ty> Var<'_, T> {
 /// use [`Body::local_array`]. The build fails if a register is read that may not have been set.
 #[derive(Debug)]
 pub struct Registers<'b, T> {
+    cx: &'b Context,
+    range: RegisterRange,
+    ty: PhantomData<fn() -> T>,
+}
+
+/// Which registers of which variable; its text is the variable and the first register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegisterRange {
     var: VarId,
     first: u32,
     len: u32,
-    body: PhantomData<&'b ()>,
-    ty: PhantomData<fn() -> T>,
+}
+
+impl fmt::Display for RegisterRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.var, self.first)
+    }
 }
 
 impl<T> Clone for Registers<'_, T> {
@@ -475,18 +488,33 @@ impl<T> Clone for Registers<'_, T> {
 impl<T> Copy for Registers<'_, T> {}
 
 impl<'r, T: Ty> Registers<'r, T> {
+    /// Binds registers that control flow carried to the build in which they are used.
+    pub(crate) fn bound(cx: &'r Context, range: RegisterRange) -> Self {
+        Registers { cx, range, ty: PhantomData }
+    }
+
+    /// Returns a handle of the innermost open body of the registers' kernel.
+    pub(crate) fn body(&self) -> Body<'r, 'r> {
+        Body::new(self.cx)
+    }
+
+    pub(crate) fn range(&self) -> RegisterRange {
+        self.range
+    }
+
     /// Returns how many registers the array has, for a host loop over all of them.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
     pub fn len(&self) -> u32 {
-        self.len
+        self.range.len
     }
 
     #[track_caller]
-    fn check(&self, cx: &Context, index: u32) -> u32 {
-        if index >= self.len {
-            cx.error(BuildErrorKind::VarIndexOutOfRange { index, len: self.len });
+    fn check(&self, index: u32) -> u32 {
+        let RegisterRange { first, len, .. } = self.range;
+        if index >= len {
+            self.cx.error(BuildErrorKind::VarIndexOutOfRange { index, len });
         }
-        self.first.saturating_add(index)
+        first.saturating_add(index)
     }
 
     /// Names the registers in the PTX text, for example `%acc_12` for name `acc`, so that you find
@@ -497,42 +525,26 @@ impl<'r, T: Ty> Registers<'r, T> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("named", Target::SM_80, |k, (x,)| {
-    ///     let acc = k.registers::<f32>(4).named(k, "acc");
-    ///     acc.fill(k, 0.0);
-    ///     k.for_(tilewright::ir::range(0, 8), (), |k, i, ()| {
-    ///         acc.set(k, 3, acc.get(k, 3) + x.load(k, i));
+    ///     let acc = k.registers::<f32>(4).named("acc");
+    ///     acc.fill(0.0);
+    ///     k.for_(tilewright::ir::range(0, 8), (), |_, i, ()| {
+    ///         acc.set(3, acc.get(3) + x.load(i));
     ///     });
-    ///     x.store(k, 0, acc.get(k, 3));
+    ///     x.store(0, acc.get(3));
     /// })?;
     /// assert!(kernel.ptx().text().contains("%acc_3"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
-    pub fn named(self, k: &Body<'_, '_>, name: &'static str) -> Self {
-        k.context().with(|state| {
-            state.ir.vars[self.var].name = Some(name);
+    pub fn named(self, name: &'static str) -> Self {
+        self.cx.with(|state| {
+            state.ir.vars[self.range.var].name = Some(name);
         });
         self
     }
 
     /// Returns the IR variable and the index of its first register.
     pub(super) fn location(&self) -> (VarId, u32) {
-        (self.var, self.first)
-    }
-
-    /// Returns the same registers for use in a body inside or outside this one.
-    pub(crate) fn rebound<'x>(self) -> Registers<'x, T> {
-        let Registers { var, first, len, ty, .. } = self;
-        Registers { var, first, len, body: PhantomData, ty }
-    }
-
-    /// Returns whether both are the same registers.
-    pub(crate) fn is(&self, other: &Registers<'_, T>) -> bool {
-        (self.var, self.first, self.len) == (other.var, other.first, other.len)
-    }
-
-    /// Names the variable and its first register, for error messages.
-    pub(crate) fn name(&self) -> String {
-        format!("{}[{}]", self.var, self.first)
+        (self.range.var, self.range.first)
     }
 
     /// Makes a placeholder for registers that could not be made.
@@ -542,15 +554,15 @@ impl<'r, T: Ty> Registers<'r, T> {
             let (region, location) = (state.region(), state.location(location));
             state.ir.vars.push(VarData { ty: T::ty(), len: 1, region, location, name: None })
         });
-        Registers { var, first: 0, len: 1, body: PhantomData, ty: PhantomData }
+        Registers::bound(cx, RegisterRange { var, first: 0, len: 1 })
     }
 
     /// Returns whether the body that declared the variable is still open; records an error if not.
     #[track_caller]
-    pub(crate) fn is_declared(&self, cx: &Context) -> bool {
+    pub(crate) fn is_declared(&self) -> bool {
         let location = SourceLocation::caller();
-        cx.with(|state| {
-            let VarData { region, location: made, .. } = state.ir.vars[self.var];
+        self.cx.with(|state| {
+            let VarData { region, location: made, .. } = state.ir.vars[self.range.var];
             let declared = state.is_open(region);
             if !declared {
                 let made = state.ir.locations[made];
@@ -562,39 +574,38 @@ impl<'r, T: Ty> Registers<'r, T> {
 
     /// Returns the same registers with type `U`, or `None` if their type is another one.
     pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
-        let Registers { var, first, len, body, .. } = *self;
-        (T::ty() == U::ty()).then_some(Registers { var, first, len, body, ty: PhantomData })
+        (T::ty() == U::ty()).then(|| Registers::bound(self.cx, self.range))
     }
 
     /// Returns `len` registers starting at `first` as an array of their own, for example the
     /// accumulators of one MMA out of a whole tile. If the array ends earlier, the part is shorter,
     /// and using a missing register is an error of the build.
     pub fn part(&self, first: u32, len: u32) -> Self {
-        let all = self.first.saturating_add(first);
-        Registers { first: all, len: len.min(self.len.saturating_sub(first)), ..*self }
+        let RegisterRange { var, first: start, len: all } = self.range;
+        let (first, len) = (start.saturating_add(first), len.min(all.saturating_sub(first)));
+        Registers::bound(self.cx, RegisterRange { var, first, len })
     }
 
     /// Returns the current value of register `index`.
     #[track_caller]
-    pub fn get<'c>(&self, k: &Body<'c, '_>, index: u32) -> Val<'c, T> {
-        let cx = k.context();
-        cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
+    pub fn get(&self, index: u32) -> Val<'r, T> {
+        self.cx.emit_val(Mem::GetVar { var: self.range.var, index: self.check(index) })
     }
 
     /// Sets register `index` to `value`.
     #[track_caller]
-    pub fn set<'c>(&self, k: &Body<'c, '_>, index: u32, value: impl IntoOperand<'c, T>) {
-        let cx = k.context();
-        let value = cx.operand_of(value);
-        cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
+    pub fn set(&self, index: u32, value: impl IntoOperand<'r, T>) {
+        let value = self.cx.operand_of(value);
+        self.cx.emit(Mem::SetVar { value, var: self.range.var, index: self.check(index) });
     }
 
     /// Sets all registers to `value`, for example accumulators to 0 before the main loop.
     #[track_caller]
-    pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
+    pub fn fill(&self, value: impl IntoOperand<'r, T>) {
+        let k = &self.body();
         let value = value.into_operand(k.context());
-        for index in 0..self.len {
-            self.set(k, index, value);
+        for index in 0..self.range.len {
+            self.set(index, value);
         }
     }
 }
@@ -619,33 +630,27 @@ impl<'b, T> Val<'b, T> {
 
 /// # Loads and stores
 ///
-/// Accesses one element through a pointer. The first argument is the body to which the access is
-/// appended.
-impl<P: Pointer> Val<'_, P> {
+/// Accesses one element through a pointer. The access is appended to the innermost open body.
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads the element at `self + index`; `index` counts elements. Guard it with
     /// [`if_`](Body::if_) if the index may be out of bounds. PTX ISA 9.7.9.8 `ld`.
     #[doc(alias("tl.load", "ld"))]
     #[track_caller]
-    pub fn load<'c, I: MemIndex>(
-        self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-    ) -> Val<'c, P::Elem> {
-        self.load_with(k, index, LoadAccess::default())
+    pub fn load<I: MemIndex>(self, index: impl IntoVal<'b, I>) -> Val<'b, P::Elem> {
+        self.load_with(index, LoadAccess::default())
     }
 
     /// Stores `value` at `self + index`; `index` counts elements. Guard it with [`if_`](Body::if_)
     /// if the index may be out of bounds. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("tl.store", "st"))]
     #[track_caller]
-    pub fn store<'c, I: MemIndex>(
+    pub fn store<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        value: impl IntoOperand<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        value: impl IntoOperand<'b, P::Elem>,
     ) where
         P: MutPointer,
     {
-        self.store_with(k, index, value, StoreAccess::default());
+        self.store_with(index, value, StoreAccess::default());
     }
 }

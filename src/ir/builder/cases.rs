@@ -77,14 +77,14 @@ impl<'b, 'o> Body<'b, 'o> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sign", Target::SM_80, |k, (x,)| {
-    ///     let v = x.load(k, 0);
+    ///     let v = x.load(0);
     ///     let (negative, positive) = (v.lt(0), v.gt(0));
     ///     let sign = k
     ///         .cases()
     ///         .when(negative, |k| k.yield_(-1))
     ///         .when(positive, |k| k.yield_(1))
     ///         .otherwise(|k| k.yield_(0));
-    ///     x.store(k, 0, sign);
+    ///     x.store(0, sign);
     /// })?;
     /// assert_eq!(kernel.to_string().matches(" else {").count(), 2);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

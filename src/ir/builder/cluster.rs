@@ -1,7 +1,6 @@
 //! Distributed shared memory: accesses to the shared memory of other blocks in the cluster, for
 //! example to combine partial results without global memory.
 
-use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};
 use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 
@@ -17,11 +16,11 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// let options = KernelOptions::default().cluster([2, 1, 1]);
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "swap", Target::SM_90, |k, (x,)| {
 ///     let (tile, t) = (k.shared::<i32>(32), k.thread_idx().x);
-///     tile.store(k, t, t + k.block_idx().x * 32);
+///     tile.store(t, t + k.block_idx().x * 32);
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
 ///     let other = tile.mapa(k.cluster_ctarank().cvt::<u32>() ^ 1);
-///     x.store(k, k.block_idx().x * 32 + t, other.load(k, t));
+///     x.store(k.block_idx().x * 32 + t, other.load(t));
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
 /// })?;
@@ -77,18 +76,18 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// let kernel = Kernel::<(GlobalMut<u32>,)>::build_with(options, "sums", Target::SM_90, |k, (x,)| {
 ///     let (sum, bars, t) = (k.shared::<u32>(1), k.shared::<u64>(1), k.thread_idx().x);
 ///     k.if_(t.eq(0), |k| {
-///         sum.store(k, 0, 100);
-///         bars.mbarrier(0).init(k, 1);
+///         sum.store(0, 100);
+///         bars.mbarrier(0).init(1);
 ///         k.fence_mbarrier_init();
-///         bars.mbarrier(0).arrive_expect_tx(k, 32 * 4);
+///         bars.mbarrier(0).arrive_expect_tx(32 * 4);
 ///     });
 ///     k.barrier_cluster_arrive(BarrierForm::Unaligned, ClusterArrival::Release);
 ///     k.barrier_cluster_wait(BarrierForm::Unaligned);
 ///     let other = k.cluster_ctarank().cvt::<u32>() ^ 1;
 ///     let one = k.block_idx().x.cvt::<u32>() + 1;
-///     sum.mapa(other).red_async(k, BulkReduce::Add, one, bars.mapa(other));
-///     bars.mbarrier(0).wait_parity(k, 0);
-///     k.if_(t.eq(0), |k| x.store(k, k.block_idx().x, sum.load(k, 0)));
+///     sum.mapa(other).red_async(BulkReduce::Add, one, bars.mapa(other));
+///     bars.mbarrier(0).wait_parity(0);
+///     k.if_(t.eq(0), |k| x.store(k.block_idx().x, sum.load(0)));
 /// })?;
 /// assert!(kernel.ptx().text().contains("red.async.relaxed.cluster.shared::cluster"));
 /// # #[cfg(feature = "sim")] {
@@ -101,19 +100,14 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<T: Element> Val<'_, SharedCluster<T>> {
+impl<'b, T: Element> Val<'b, SharedCluster<T>> {
     /// Starts to store `value` to the element. When the store is done, it completes the element's
     /// bytes on `barrier`, which must be in the same block as the element. The receiving block
     /// announces the bytes with [`expect_tx`](super::MbarrierRef::expect_tx) and waits. PTX
     /// ISA 9.7.9.13 `st.async`; `sm_90`.
     #[track_caller]
-    pub fn st_async<'c>(
-        self,
-        k: &Body<'c, '_>,
-        value: impl IntoVal<'c, T>,
-        barrier: Val<'c, SharedCluster<u64>>,
-    ) {
-        let cx = k.context();
+    pub fn st_async(self, value: impl IntoVal<'b, T>, barrier: Val<'b, SharedCluster<u64>>) {
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of::<i32>(0));
         let (value, barrier) = (cx.operand_of(value), cx.operand(barrier));
         cx.emit(AsyncCopy::StAsync { base, index, value, barrier, barrier_index: index });
@@ -123,14 +117,13 @@ impl<T: Element> Val<'_, SharedCluster<T>> {
     /// completes the element's bytes as [`st_async`](Val::st_async) does. PTX ISA 9.7.13.8
     /// `red.async`; `sm_90`.
     #[track_caller]
-    pub fn red_async<'c>(
+    pub fn red_async(
         self,
-        k: &Body<'c, '_>,
         op: BulkReduce,
-        value: impl IntoVal<'c, T>,
-        barrier: Val<'c, SharedCluster<u64>>,
+        value: impl IntoVal<'b, T>,
+        barrier: Val<'b, SharedCluster<u64>>,
     ) {
-        let cx = k.context();
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of::<i32>(0));
         let (value, barrier) = (cx.operand_of(value), cx.operand(barrier));
         cx.emit(AsyncCopy::RedAsync { base, index, value, barrier, barrier_index: index, op });

@@ -90,13 +90,13 @@ impl<'o> Body<'o, '_> {
     /// // The largest value of a block and the last thread that has it.
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("last_largest", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
-    ///     let own = (x.load(k, i), i);
+    ///     let own = (x.load(i), i);
     ///     let (largest, at) = k.reduce(Group::Block, own, |_, a, b| {
     ///         let first = a.0.gt(b.0);
     ///         (first.select(a.0, b.0), first.select(a.1, b.1))
     ///     });
     ///     k.barrier();
-    ///     x.store(k, i, largest * 100 + at);
+    ///     x.store(i, largest * 100 + at);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[3, 9, 2, 9, 1])?;
@@ -161,10 +161,10 @@ impl<'o> Body<'o, '_> {
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
-    ///     let v = x.load(k, i);
+    ///     let v = x.load(i);
     ///     let sum = k.scan(Group::Block, v, |_, a, b| a + b);
     ///     let before = k.scan_exclusive(Group::Block, 0, v, |_, a, b| a + b);
-    ///     x.store(k, i, sum * 100 + before);
+    ///     x.store(i, sum * 100 + before);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[1, 2, 3])?;
@@ -219,9 +219,9 @@ impl<'o> Body<'o, '_> {
     ///     let thread = k.thread_idx().x;
     ///     k.for_(range(0, n).step(64), 0, |k, first, before| {
     ///         let i = first + thread;
-    ///         let v = k.if_with(i.lt(n), 0, |k| x.load(k, i));
+    ///         let v = k.if_with(i.lt(n), 0, |_| x.load(i));
     ///         let (sum, all) = k.scan_with_aggregate(Group::Block, v, |_, a, b| a + b);
-    ///         k.if_(i.lt(n), |k| x.store(k, i, before + sum));
+    ///         k.if_(i.lt(n), |_| x.store(i, before + sum));
     ///         before + all
     ///     });
     /// })?;
@@ -292,9 +292,9 @@ impl<'o> Body<'o, '_> {
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
-    ///     let v = x.load(k, i);
+    ///     let v = x.load(i);
     ///     let (before, all) = k.scan_exclusive_with_aggregate(Group::Block, 1000, v, |_, a, b| a + b);
-    ///     x.store(k, i, before * 10 + all);
+    ///     x.store(i, before * 10 + all);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[1, 2, 3])?;
@@ -344,12 +344,12 @@ impl<'o> Body<'o, '_> {
     /// let options = KernelOptions::default().block([64, 1, 1]);
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build_with(options, "sum", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
-    ///     let v = x.load(k, i);
+    ///     let v = x.load(i);
     ///     let pair = k.sum(Group::Lanes(2), v);
     ///     let (sum, max) = (k.sum(Group::Block, v), k.max(Group::Block, v));
     ///     let (_, at) = k.argmax(Group::Block, v, i);
     ///     k.barrier();
-    ///     x.store(k, i, pair + sum * 1000.0 + max + at.cvt::<f32>());
+    ///     x.store(i, pair + sum * 1000.0 + max + at.cvt::<f32>());
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[0.5f32; 64])?;
@@ -397,10 +397,10 @@ impl<'o> Body<'o, '_> {
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("argmax", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
-    ///     let v = x.load(k, i);
+    ///     let v = x.load(i);
     ///     let (largest, at) = k.argmax(Group::Block, v, i);
     ///     k.barrier();
-    ///     x.store(k, i, largest * 100.0 + at.cvt::<f32>());
+    ///     x.store(i, largest * 100.0 + at.cvt::<f32>());
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[f32::NAN, 3.0, 9.0, 2.0, 9.0])?;

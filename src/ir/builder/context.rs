@@ -128,6 +128,11 @@ impl Context {
         f(&mut self.state.borrow_mut())
     }
 
+    /// Returns a handle of the innermost open body.
+    pub(crate) fn body(&self) -> super::body::Body<'_, '_> {
+        super::body::Body::new(self)
+    }
+
     /// Makes a region that no operation owns yet.
     pub(super) fn new_region(&self) -> RegionId {
         self.with(|state| state.new_region())

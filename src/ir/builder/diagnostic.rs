@@ -27,7 +27,7 @@ impl<'b> Body<'b, '_> {
     /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
     ///     let i = k.thread_idx().x;
     ///     k.assert_with(i.lt(n), "thread {} has no element of {}", (i, n));
-    ///     k.if_(i.lt(n), |k| x.store(k, i, 1.0));
+    ///     k.if_(i.lt(n), |_| x.store(i, 1.0));
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.zeros(3)?;

@@ -111,10 +111,10 @@ fn with_special_remainders<'b>(
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("angle", Target::SM_80, |k, (x,)| {
-///     let (y, z) = (x.load(k, 0), x.load(k, 1));
-///     x.store(k, 0, y.atan2(z));
-///     x.store(k, 1, y.fmod(z));
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("angle", Target::SM_80, |_, (x,)| {
+///     let (y, z) = (x.load(0), x.load(1));
+///     x.store(0, y.atan2(z));
+///     x.store(1, y.fmod(z));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[5.5f32, -2.0])?;

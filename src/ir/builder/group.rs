@@ -20,12 +20,12 @@
 /// }
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("arg_max", Target::SM_80, |k, (x, n)| {
-///     let first = Largest { value: x.load(k, 0), index: k.constant(0) };
+///     let first = Largest { value: x.load(0), index: k.constant(0) };
 ///     let found = k.for_(range(1, n), first, |k, i, best| {
-///         let value = x.load(k, i);
+///         let value = x.load(i);
 ///         k.if_with(value.gt(best.value), best, |_| Largest { value, index: i })
 ///     });
-///     x.store(k, 0, found.index.cvt::<f32>());
+///     x.store(0, found.index.cvt::<f32>());
 /// })?;
 /// assert!(kernel.to_string().contains("for"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())

@@ -47,32 +47,32 @@ macro_rules! loads {
             ///     let (tile, full) = (k.shared_aligned::<f32>(256, 128), k.shared::<u64>(1).mbarrier(0));
             ///     let t = k.thread_idx().x;
             ///     k.if_(t.eq(0), |k| {
-            ///         full.init(k, 1);
+            ///         full.init(1);
             ///         k.fence_mbarrier_init();
-            ///         full.arrive_expect_tx(k, 1024);
+            ///         full.arrive_expect_tx(1024);
             ///         let [zero, one] = [0, 1].map(|n| k.constant(n));
             ///         let coords = [zero, one, zero, zero];
             ///         map.cp_async_bulk_tensor_load_im2col(
-            ///             k, tile, coords, &[zero, one], full, L2Policy::Default,
+            ///             tile, coords, &[zero, one], full, L2Policy::Default,
             ///         );
             ///     });
             ///     k.barrier();
-            ///     full.wait_parity(k, 0);
-            ///     y.store(k, t, tile.load(k, t));
+            ///     full.wait_parity(0);
+            ///     y.store(t, tile.load(t));
             /// })?;
             /// assert!(kernel.ptx().text().contains("cp.async.bulk.tensor.4d.shared::cluster.global.im2col"));
             /// # Ok::<(), tilewright::ir::BuildErrors>(())
             /// ```
             #[track_caller]
-            pub fn cp_async_bulk_tensor_load_im2col<'c>(
+            pub fn cp_async_bulk_tensor_load_im2col(
                 self,
-                k: &Body<'c, '_>,
-                to: Val<'c, Shared<T>>,
-                coords: [Val<'c, i32>; RANK],
-                offsets: &[Val<'c, i32>],
+                to: Val<'b, Shared<T>>,
+                coords: [Val<'b, i32>; RANK],
+                offsets: &[Val<'b, i32>],
                 barrier: MbarrierRef<'_>,
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
                 let [barrier, barrier_index] = barrier.location(k);
@@ -96,16 +96,16 @@ macro_rules! loads {
             /// bytes are completed on that block's own barrier. PTX ISA 9.7.9.25.5.2
             /// `.multicast::cluster`.
             #[track_caller]
-            pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
+            pub fn cp_async_bulk_tensor_multicast_im2col(
                 self,
-                k: &Body<'c, '_>,
-                to: Val<'c, Shared<T>>,
-                coords: [Val<'c, i32>; RANK],
-                offsets: &[Val<'c, i32>],
+                to: Val<'b, Shared<T>>,
+                coords: [Val<'b, i32>; RANK],
+                offsets: &[Val<'b, i32>],
                 barrier: MbarrierRef<'_>,
-                ctas: impl IntoVal<'c, u32>,
+                ctas: impl IntoVal<'b, u32>,
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let cx = k.context();
                 let (map, (to, to_index)) = (cx.operand(self), k.start(to));
                 let [barrier, barrier_index] = barrier.location(k);
@@ -127,13 +127,13 @@ macro_rules! loads {
             /// with the same arguments would copy. PTX ISA 9.7.9.25.5.4
             /// `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
-            pub fn cp_async_bulk_prefetch_tensor_im2col<'c>(
+            pub fn cp_async_bulk_prefetch_tensor_im2col(
                 self,
-                k: &Body<'c, '_>,
-                coords: [Val<'c, i32>; RANK],
-                offsets: &[Val<'c, i32>],
+                coords: [Val<'b, i32>; RANK],
+                offsets: &[Val<'b, i32>],
                 policy: L2Policy,
             ) {
+                let k = &self.body();
                 let (map, coords) = (k.context().operand(self), k.pixels(coords, offsets));
                 let mode = BoxMode::Im2col;
                 k.context().emit(AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy, mode });
@@ -157,13 +157,13 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// The hardware stores only to base pixels inside the tensor. A launch refuses maps with a
     /// lower corner below 0 or an upper corner above 0, and coordinates must not be negative.
     #[track_caller]
-    pub fn cp_async_bulk_tensor_store_im2col<'c>(
+    pub fn cp_async_bulk_tensor_store_im2col(
         self,
-        k: &Body<'c, '_>,
-        coords: [Val<'c, i32>; RANK],
-        from: Val<'c, Shared<T>>,
+        coords: [Val<'b, i32>; RANK],
+        from: Val<'b, Shared<T>>,
         policy: L2Policy,
     ) {
+        let k = &self.body();
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let ((from, from_index), mode) = (k.start(from), BoxMode::Im2col);
         k.context().emit(AsyncCopy::CpAsyncBulkTensorStore {
@@ -181,14 +181,14 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// combines each element with the tensor's element by `op`, for example to add partial sums of
     /// several blocks. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor.im2col_no_offs`.
     #[track_caller]
-    pub fn cp_reduce_async_bulk_tensor_im2col<'c>(
+    pub fn cp_reduce_async_bulk_tensor_im2col(
         self,
-        k: &Body<'c, '_>,
         op: BulkReduce,
-        coords: [Val<'c, i32>; RANK],
-        from: Val<'c, Shared<T>>,
+        coords: [Val<'b, i32>; RANK],
+        from: Val<'b, Shared<T>>,
         policy: L2Policy,
     ) {
+        let k = &self.body();
         let (map, coords) = (k.context().operand(self), k.coords(coords));
         let ((from, from_index), mode) = (k.start(from), BoxMode::Im2col);
         k.context().emit(AsyncCopy::CpReduceAsyncBulkTensor {

@@ -66,9 +66,9 @@ impl FromInt4 for bf16 {
 /// let word = (0..).zip(order).fold(0, |word, (i, at)| word | (weights[at] as u32 & 15) << (4 * i));
 ///
 /// type Params = (GlobalMut<u32>, GlobalMut<bf16>);
-/// let kernel = Kernel::<Params>::build("unpack", Target::SM_80, |k, (x, y)| {
-///     let pairs = x.load(k, 0).unpack_i4::<bf16>();
-///     y.store_slice(k, 0, &pairs.map(|pair| pair.lanes()).concat());
+/// let kernel = Kernel::<Params>::build("unpack", Target::SM_80, |_, (x, y)| {
+///     let pairs = x.load(0).unpack_i4::<bf16>();
+///     y.store_slice(0, &pairs.map(|pair| pair.lanes()).concat());
 /// })?;
 /// let device = Device::sim()?;
 /// let (mut x, mut y) = (device.upload(&[word])?, device.zeros::<bf16>(8)?);

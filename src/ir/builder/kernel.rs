@@ -68,8 +68,8 @@ impl<R: BodyResult, E: fmt::Display> BodyResult for Result<R, E> {
 /// type Square = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Square>::build("square", Target::SM_80, |k, (x, y)| {
 ///     let i = k.thread_idx().x;
-///     let v = x.load(k, i);
-///     y.store(k, i, v * v);
+///     let v = x.load(i);
+///     y.store(i, v * v);
 /// })?;
 /// assert_eq!(kernel.ir().params.len(), 2);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -144,7 +144,7 @@ impl<P> Kernel<P> {
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let i = k.thread_idx().x;
     ///     k.assert(i.lt(64), "the block has at most 64 threads");
-    ///     x.store(k, i, i);
+    ///     x.store(i, i);
     /// })?;
     /// assert!(kernel.ir().has_asserts());
     /// assert!(!kernel.without_asserts().to_string().contains("setp"));
@@ -457,7 +457,7 @@ fn lower(
 ///
 /// let options = KernelOptions::default().block([128, 1, 1]);
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", Target::SM_80, |k, (x,)| {
-///     x.store(k, k.thread_idx().x, 7)
+///     x.store(k.thread_idx().x, 7)
 /// })?;
 /// assert_eq!(kernel.ir().bounds.block, Some([128, 1, 1]));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -498,7 +498,7 @@ impl KernelOptions {
     /// let kernel = Kernel::<Params>::build_with(options, "ones", Target::SM_80, |k, (rows, x)| {
     ///     let (i, j) = (k.thread_idx().x, k.block_idx().x);
     ///     let offset = k.crd2idx::<i32>((i, j), &rows); // i * n + j
-    ///     x.store(k, offset, 1.0);
+    ///     x.store(offset, 1.0);
     /// })?;
     ///
     /// let device = Device::sim()?;
@@ -532,13 +532,13 @@ impl KernelOptions {
     ///     Kernel::<(GlobalMut<f32>, i32)>::build_with(options, "k", Target::SM_80, |k, (x, _)| {
     ///         let t = k.thread_idx().x;
     ///         let (first, second) = (k.shared::<f32>(256), k.shared::<i32>(128));
-    ///         first.store(k, t, x.load(k, t));
+    ///         first.store(t, x.load(t));
     ///         k.barrier();
-    ///         let sum = first.load(k, t) + first.load(k, t ^ 1);
+    ///         let sum = first.load(t) + first.load(t ^ 1);
     ///         k.barrier();
-    ///         second.store(k, t, sum.cvt::<i32>());
+    ///         second.store(t, sum.cvt::<i32>());
     ///         k.barrier();
-    ///         x.store(k, t, second.load(k, t ^ 2).cvt::<f32>());
+    ///         x.store(t, second.load(t ^ 2).cvt::<f32>());
     ///     })
     /// };
     /// let merged = build(KernelOptions::default().merge_shared())?.merged_shared().unwrap();

@@ -108,7 +108,7 @@ impl<'b> Body<'b, '_> {
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
     ///     let row_major = layout!((8, 32) : (32, 1));
     ///     let offset = k.crd2idx::<i32>((3, k.thread_idx().x), &row_major);
-    ///     x.store(k, offset, 1.0); // x[96 + thread]
+    ///     x.store(offset, 1.0); // x[96 + thread]
     /// })?;
     /// assert!(kernel.to_string().contains("const 96 : i32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

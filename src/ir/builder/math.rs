@@ -310,10 +310,10 @@ impl<'b> Val<'b, f32> {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("silu", Target::SM_80, |k, (x,)| {
-///     let v = x.load(k, 0);
-///     x.store(k, 0, v.silu());
-///     x.store(k, 1, v.silu_fast());
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("silu", Target::SM_80, |_, (x,)| {
+///     let v = x.load(0);
+///     x.store(0, v.silu());
+///     x.store(1, v.silu_fast());
 /// })?;
 /// assert!(kernel.ptx().text().contains("ex2.approx.ftz.f32"));
 /// let device = Device::sim()?;

@@ -23,12 +23,12 @@ use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("count", Target::SM_80, |k, (x,)| {
 ///     let full = k.shared::<u64>(1).mbarrier(0);
 ///     let t = k.thread_idx().x;
-///     k.if_(t.eq(0), |k| full.init(k, 64));
+///     k.if_(t.eq(0), |_| full.init(64));
 ///     k.barrier();
-///     x.store(k, t, t);
-///     full.arrive(k);
-///     full.wait_parity(k, 0);
-///     x.store(k, t, x.load(k, t ^ 1));
+///     x.store(t, t);
+///     full.arrive();
+///     full.wait_parity(0);
+///     x.store(t, x.load(t ^ 1));
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("mbarrier.init.shared.b64") && ptx.text().contains("mbarrier.arrive.shared.b64"));
@@ -52,7 +52,11 @@ impl<'b> Val<'b, Shared<u64>> {
     }
 }
 
-impl MbarrierRef<'_> {
+impl<'b> MbarrierRef<'b> {
+    fn body(self) -> Body<'b, 'b> {
+        self.base.body()
+    }
+
     /// Returns base and index of the shared-memory element.
     #[track_caller]
     pub(super) fn location(self, k: &Body<'_, '_>) -> [Value; 2] {
@@ -73,7 +77,8 @@ impl MbarrierRef<'_> {
     /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
     #[doc(alias("mbarrier_init", "ClusterBarrier::init"))]
     #[track_caller]
-    pub fn init<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) {
+    pub fn init(self, count: impl IntoVal<'b, u32>) {
+        let k = &self.body();
         let [barrier, index, count] = self.place_with(k, count);
         k.context().emit(Mbarrier::MbarrierInit { barrier, index, count });
     }
@@ -81,7 +86,8 @@ impl MbarrierRef<'_> {
     /// Turns the mbarrier back into ordinary memory. Call it before you use its 8 bytes for
     /// something else. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
     #[track_caller]
-    pub fn inval(self, k: &Body<'_, '_>) {
+    pub fn inval(self) {
+        let k = &self.body();
         let [barrier, index] = self.location(k);
         k.context().emit(Mbarrier::MbarrierInval { barrier, index });
     }
@@ -90,14 +96,15 @@ impl MbarrierRef<'_> {
     /// the current phase's state, which you pass to [`wait`](MbarrierRef::wait). PTX
     /// ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
-    pub fn arrive<'c>(self, k: &Body<'c, '_>) -> Val<'c, u64> {
-        self.arrive_n(k, 1)
+    pub fn arrive(self) -> Val<'b, u64> {
+        self.arrive_n(1)
     }
 
     /// Arrives `count` times at once, for example on behalf of several threads. More than one
     /// arrival requires `sm_90`. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
-    pub fn arrive_n<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) -> Val<'c, u64> {
+    pub fn arrive_n(self, count: impl IntoVal<'b, u32>) -> Val<'b, u64> {
+        let k = &self.body();
         let [barrier, index, count] = self.place_with(k, count);
         k.context().emit_val(Mbarrier::MbarrierArrive { barrier, index, count })
     }
@@ -107,11 +114,8 @@ impl MbarrierRef<'_> {
     /// `mbarrier.arrive.expect_tx`; `sm_90`.
     #[doc(alias("arrive_and_expect_bytes", "mbarrier_arrive_and_expect_tx"))]
     #[track_caller]
-    pub fn arrive_expect_tx<'c>(
-        self,
-        k: &Body<'c, '_>,
-        bytes: impl IntoVal<'c, u32>,
-    ) -> Val<'c, u64> {
+    pub fn arrive_expect_tx(self, bytes: impl IntoVal<'b, u32>) -> Val<'b, u64> {
+        let k = &self.body();
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
     }
@@ -120,12 +124,8 @@ impl MbarrierRef<'_> {
     /// cluster. A consumer calls it to release a stage that another block fills. PTX
     /// ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
     #[track_caller]
-    pub fn arrive_cluster<'c>(
-        self,
-        k: &Body<'c, '_>,
-        cta: impl IntoVal<'c, u32>,
-        order: RemoteArrival,
-    ) {
+    pub fn arrive_cluster(self, cta: impl IntoVal<'b, u32>, order: RemoteArrival) {
+        let k = &self.body();
         let [barrier, index, cta] = self.place_with(k, cta);
         k.context().emit(Mbarrier::MbarrierArriveCluster { barrier, index, cta, order });
     }
@@ -134,7 +134,8 @@ impl MbarrierRef<'_> {
     /// completed. It does not wait, so that a producer can go on while consumers wait for its
     /// copies. PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
     #[track_caller]
-    pub fn cp_async_arrive(self, k: &Body<'_, '_>, count: PendingCount) {
+    pub fn cp_async_arrive(self, count: PendingCount) {
+        let k = &self.body();
         let [barrier, index] = self.location(k);
         k.context().emit(AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count });
     }
@@ -142,7 +143,8 @@ impl MbarrierRef<'_> {
     /// Announces `bytes` more bytes for the current phase, without arriving. Use it if another
     /// thread or a later call arrives. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`; `sm_90`.
     #[track_caller]
-    pub fn expect_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
+    pub fn expect_tx(self, bytes: impl IntoVal<'b, u32>) {
+        let k = &self.body();
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierExpectTx { barrier, index, bytes });
     }
@@ -150,7 +152,8 @@ impl MbarrierRef<'_> {
     /// Completes `bytes` of the current phase's announced bytes, as a bulk copy would. Use it for
     /// announced bytes that no copy brings. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
     #[track_caller]
-    pub fn complete_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
+    pub fn complete_tx(self, bytes: impl IntoVal<'b, u32>) {
+        let k = &self.body();
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierCompleteTx { barrier, index, bytes });
     }
@@ -158,7 +161,8 @@ impl MbarrierRef<'_> {
     /// Waits until the phase whose state [`arrive`](MbarrierRef::arrive) returned has completed.
     /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait`, in a loop.
     #[track_caller]
-    pub fn wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) {
+    pub fn wait(self, state: Val<'b, u64>) {
+        let k = &self.body();
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit(Mbarrier::MbarrierWait { barrier, index, state });
     }
@@ -168,7 +172,8 @@ impl MbarrierRef<'_> {
     /// `mbarrier.try_wait.parity`, in a loop.
     #[doc(alias = "ClusterBarrier::wait")]
     #[track_caller]
-    pub fn wait_parity<'c>(self, k: &Body<'c, '_>, parity: impl IntoVal<'c, u32>) {
+    pub fn wait_parity(self, parity: impl IntoVal<'b, u32>) {
+        let k = &self.body();
         let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
     }
@@ -177,7 +182,8 @@ impl MbarrierRef<'_> {
     /// completed. Use it to do other work in the meantime. PTX ISA 9.7.13.15.16
     /// `mbarrier.test_wait`.
     #[track_caller]
-    pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
+    pub fn test_wait(self, state: Val<'b, u64>) -> Val<'b, bool> {
+        let k = &self.body();
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
     }
@@ -185,11 +191,8 @@ impl MbarrierRef<'_> {
     /// Returns at once whether the phase with parity `parity` has completed. Use it to do other
     /// work in the meantime. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
     #[track_caller]
-    pub fn test_wait_parity<'c>(
-        self,
-        k: &Body<'c, '_>,
-        parity: impl IntoVal<'c, u32>,
-    ) -> Val<'c, bool> {
+    pub fn test_wait_parity(self, parity: impl IntoVal<'b, u32>) -> Val<'b, bool> {
+        let k = &self.body();
         let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit_val(Mbarrier::MbarrierTestWaitParity { barrier, index, parity })
     }
@@ -198,7 +201,8 @@ impl MbarrierRef<'_> {
     /// some time. Use it in a loop that has nothing else to do. PTX ISA 9.7.13.15.16
     /// `mbarrier.try_wait`; `sm_90`.
     #[track_caller]
-    pub fn try_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
+    pub fn try_wait(self, state: Val<'b, u64>) -> Val<'b, bool> {
+        let k = &self.body();
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTryWait { barrier, index, state })
     }
@@ -207,11 +211,8 @@ impl MbarrierRef<'_> {
     /// thread for some time. Use it in a loop that has nothing else to do. PTX ISA 9.7.13.15.16
     /// `mbarrier.try_wait.parity`; `sm_90`.
     #[track_caller]
-    pub fn try_wait_parity<'c>(
-        self,
-        k: &Body<'c, '_>,
-        parity: impl IntoVal<'c, u32>,
-    ) -> Val<'c, bool> {
+    pub fn try_wait_parity(self, parity: impl IntoVal<'b, u32>) -> Val<'b, bool> {
+        let k = &self.body();
         let [barrier, index, parity] = self.place_with(k, parity);
         k.context().emit_val(Mbarrier::MbarrierTryWaitParity { barrier, index, parity })
     }

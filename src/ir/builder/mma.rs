@@ -27,12 +27,12 @@ impl Accumulator for Vector<f16, 2> {
 /// type Params = (Global<f16>, Global<f16>, GlobalMut<f32>);
 /// let kernel = Kernel::<Params>::build("tile", Target::SM_80, |k, (a, b, d)| {
 ///     let lane = k.lane_id();
-///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(k, lane * 8);
-///     let b: Val<'_, Vector<f16, 4>> = b.load_vector(k, lane * 4);
+///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(lane * 8);
+///     let b: Val<'_, Vector<f16, 4>> = b.load_vector(lane * 4);
 ///     let accumulators = k.registers::<f32>(4);
-///     accumulators.fill(k, 0.0);
+///     accumulators.fill(0.0);
 ///     k.mma_sync(&accumulators, a, b);
-///     (0..4).for_each(|i| d.store(k, lane * 4 + i, accumulators.get(k, i)));
+///     (0..4).for_each(|i| d.store(lane * 4 + i, accumulators.get(i)));
 /// })?;
 /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -64,8 +64,8 @@ impl<'b> Body<'b, '_> {
     ///
     /// let kernel = Kernel::<(GlobalMut<i8>,)>::build("product", Target::SM_80, |k, (x,)| {
     ///     let accumulators = k.registers::<i32>(4);
-    ///     accumulators.fill(k, i32::MAX);
-    ///     let (a, b) = (x.load_vector::<16>(k, 0), x.load_vector::<8>(k, 16));
+    ///     accumulators.fill(i32::MAX);
+    ///     let (a, b) = (x.load_vector::<16>(0), x.load_vector::<8>(16));
     ///     k.mma_sync_with(&accumulators, a, b, MmaOverflow::Satfinite);
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "));
@@ -98,12 +98,12 @@ impl<'b> Body<'b, '_> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<f64>,)>::build("product", Target::SM_90, |k, (x,)| {
-    ///     let part = |first: i32| x.load(k, k.lane_id() + 32 * first);
+    ///     let part = |first: i32| x.load(k.lane_id() + 32 * first);
     ///     let (a, b) = ([0, 1, 2, 3].map(part), [4, 5].map(part));
     ///     let accumulators = k.registers::<f64>(4);
-    ///     accumulators.fill(k, 0.0);
+    ///     accumulators.fill(0.0);
     ///     k.mma_sync_f64(&accumulators, &a, &b);
-    ///     (0..4).for_each(|i| x.store(k, k.lane_id() * 4 + i, accumulators.get(k, i)));
+    ///     (0..4).for_each(|i| x.store(k.lane_id() * 4 + i, accumulators.get(i)));
     /// })?;
     /// assert!(kernel.ptx().text().contains("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -157,7 +157,7 @@ impl<'b> Body<'b, '_> {
     ///     k.wgmma::<bf16, bf16, _>(&accumulators, rows, rows, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
-    ///     x.store(k, k.thread_idx().x, accumulators.get(k, 0));
+    ///     x.store(k.thread_idx().x, accumulators.get(0));
     /// })?;
     /// assert!(kernel.ptx().text().contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -293,8 +293,8 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<u16>,)>::build("transposed", Target::SM_80, |k, (x,)| {
-    ///     let pair: Val<'_, Vector<u16, 2>> = x.load_vector(k, k.lane_id() * 2);
-    ///     x.store_vector(k, k.lane_id() * 2, pair.movmatrix());
+    ///     let pair: Val<'_, Vector<u16, 2>> = x.load_vector(k.lane_id() * 2);
+    ///     x.store_vector(k.lane_id() * 2, pair.movmatrix());
     /// })?;
     /// assert!(kernel.ptx().text().contains("movmatrix.sync.aligned.m8n8.trans.b16 "));
     /// let device = Device::sim()?;
@@ -322,16 +322,16 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// let kernel = Kernel::<(GlobalMut<f16>,)>::build("matrices", Target::SM_90, |k, (x,)| {
 ///     let tile = k.shared_aligned::<f16>(16 * 16, 16);
 ///     let row = k.lane_id() * 8;
-///     let four: Val<'_, Vector<f16, 8>> = tile.ldmatrix(k, row, MatrixOrder::Rows);
-///     tile.stmatrix(k, row, four, MatrixOrder::Trans);
-///     x.store(k, k.lane_id(), four.lanes()[0]);
+///     let four: Val<'_, Vector<f16, 8>> = tile.ldmatrix(row, MatrixOrder::Rows);
+///     tile.stmatrix(row, four, MatrixOrder::Trans);
+///     x.store(k.lane_id(), four.lanes()[0]);
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("ldmatrix.sync.aligned.m8n8.x4.shared.b16"));
 /// assert!(ptx.text().contains("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Loads one, two or four 8x8 matrices of 16-bit elements into a warp's MMA fragment layout, as
     /// operands for [`mma_sync`](Body::mma_sync). Lane `i` passes the address of row `i % 8` of
     /// matrix `i / 8`. From each matrix, a lane gets the elements in columns `2 (lane % 4)` and `2
@@ -339,16 +339,15 @@ impl<P: Pointer> Val<'_, P> {
     /// elements. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[doc(alias = "ldsm")]
     #[track_caller]
-    pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
+    pub fn ldmatrix<const N: usize, I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
+        index: impl IntoVal<'b, I>,
         order: MatrixOrder,
-    ) -> Val<'c, Vector<P::Elem, N>>
+    ) -> Val<'b, Vector<P::Elem, N>>
     where
         P::Elem: VectorElement<N>,
     {
-        let cx = k.context();
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let Some(count) = MatrixCount::of(N as u32 / 2) else {
             cx.error(BuildErrorKind::MatrixCount { lanes: N });
@@ -362,16 +361,15 @@ impl<P: Pointer> Val<'_, P> {
     /// rows. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
     #[doc(alias = "stsm")]
     #[track_caller]
-    pub fn stmatrix<'c, I: MemIndex>(
+    pub fn stmatrix<I: MemIndex>(
         self,
-        k: &Body<'c, '_>,
-        index: impl IntoVal<'c, I>,
-        vector: impl VectorOf<'c, P::Elem>,
+        index: impl IntoVal<'b, I>,
+        vector: impl VectorOf<'b, P::Elem>,
         order: MatrixOrder,
     ) where
         P: MutPointer,
     {
-        let cx = k.context();
+        let cx = self.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let vector = vector.into().operand(cx);
         cx.emit(Mma::Stmatrix { base, index, vector, order });

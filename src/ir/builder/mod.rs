@@ -4,11 +4,14 @@
 //! parameters. The closure computes with [`Val`]s, which stand for device values. A `Val<'b, T>`
 //! carries its type and, as a lifetime, the body that made it. Control flow takes closures too:
 //! `k.for_(..)` gives its closure a `Body` of its own and the carried values, and the closure
-//! returns the next ones. So rustc itself rejects a value that leaves its body, a carried value
-//! that changes its type, and a device value in a host `if`.
+//! returns the next ones. So rustc itself rejects a loop's value outside of the loop, a carried
+//! value that changes its type, and a device value in a host `if`.
 //!
-//! What lifetimes cannot express is checked when a value is used, for example that it belongs to
-//! this kernel. `Kernel::build` returns all these errors at once, each with its Rust line.
+//! Operations on values are methods of the values, which know their kernel. They are appended to the
+//! innermost open body. `k` is for control flow, barriers, and what is new, such as shared memory.
+//!
+//! What lifetimes cannot express is checked when a value is used, for example that its body is still
+//! open. `Kernel::build` returns all these errors at once, each with its Rust line.
 //!
 //! Host `if`, `for` and `while` run while the kernel is built and leave only the operations that
 //! they append. Use them where C++ would use `if constexpr` or a fully unrolled loop.
@@ -93,6 +96,7 @@ pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
 pub use bits::{DotElement, PackedInt16, TruthTable, Widen, Word, Word32};
+pub(crate) use body::RegisterRange;
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use context::Context;
 pub use control::{ArmEnd, Terminated};

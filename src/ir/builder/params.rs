@@ -381,7 +381,7 @@ impl<T> Same<'_> for T {
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target, Val};
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val};
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// tilewright::params! {
@@ -395,15 +395,15 @@ impl<T> Same<'_> for T {
 ///
 /// impl<'b> ScaledAt<'b> {
 ///     /// Element `i` of the result.
-///     fn get(&self, k: &Body<'b, '_>, i: Val<'b, i32>) -> Val<'b, f32> {
-///         let v = self.data.load(k, i) * self.factor;
+///     fn get(&self, i: Val<'b, i32>) -> Val<'b, f32> {
+///         let v = self.data.load(i) * self.factor;
 ///         self.negate.select(-v, v)
 ///     }
 /// }
 ///
 /// let kernel = Kernel::<(Scaled, GlobalMut<f32>)>::build("scale", Target::SM_80, |k, (x, y)| {
 ///     let i = k.thread_idx().x;
-///     k.if_(i.lt(2), |k| y.store(k, i, x.get(k, i)));
+///     k.if_(i.lt(2), |_| y.store(i, x.get(i)));
 /// })?;
 /// let device = Device::sim()?;
 /// let (data, mut y) = (device.upload(&[1.0, 2.0])?, device.zeros(2)?);

@@ -72,9 +72,9 @@ promote! {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::ir::builder::promote;
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>, i32, f32)>::build("max", Target::SM_80, |k, (y, n, x)| {
+/// let kernel = Kernel::<(GlobalMut<f32>, i32, f32)>::build("max", Target::SM_80, |_, (y, n, x)| {
 ///     let (n, x) = promote(n, x); // both f32
-///     y.store(k, 0, n.max(x));
+///     y.store(0, n.max(x));
 /// })?;
 /// assert_eq!(kernel.to_string().matches("cvt<f32>").count(), 1);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())

@@ -133,7 +133,7 @@ impl<'x, T: Integer> Range<'x, T> {
     ///
     /// type Scale = (Global<f32>, GlobalMut<f32>, i32);
     /// let kernel = Kernel::<Scale>::build("double", Target::SM_80, |k, (x, y, n)| {
-    ///     k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, x.load(k, i) * 2.0));
+    ///     k.for_(range(0, n).vectorize(4), (), |_, i, ()| y.store(i, x.load(i) * 2.0));
     /// })?;
     /// let text = kernel.to_string();
     /// assert!(text.contains("= ld_vec<4> ") && text.contains("st_vec "));
@@ -179,11 +179,11 @@ impl<'x, T: Integer> Range<'x, T> {
     ///
     /// type Dot = (Global<f32>, Global<f32>, GlobalMut<f32>, i32);
     /// let kernel = Kernel::<Dot>::build("dot", Target::SM_80, |k, (x, y, out, n)| {
-    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |k, i, sum| {
-    ///         let (a, b) = (x.load(k, i), y.load(k, i));
+    ///     let sum = k.for_(range(0, n).prefetch_stages(2), 0.0, |_, i, sum| {
+    ///         let (a, b) = (x.load(i), y.load(i));
     ///         a.fma(b, sum)
     ///     });
-    ///     out.store(k, 0, sum);
+    ///     out.store(0, sum);
     /// })?;
     /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
     /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);

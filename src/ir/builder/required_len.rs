@@ -1,7 +1,6 @@
 //! Buffer lengths that a kernel requires, checked at every launch, so that a short buffer is a host
 //! error and not an out-of-bounds access.
 
-use super::body::Body;
 use super::error::BuildErrorKind;
 use super::typed::{IntoVal, MemIndex, Pointer, Val};
 use crate::ir::kernel::ValueDef;
@@ -10,7 +9,7 @@ use crate::ir::required_len::{LenExpr, RequiredLen};
 /// # Buffer lengths
 ///
 /// Makes every launch check a buffer's length.
-impl<P: Pointer> Val<'_, P> {
+impl<'b, P: Pointer> Val<'b, P> {
     /// Requires that every launch passes a buffer of at least `len` elements for this parameter. A
     /// launch with a shorter buffer is refused before it starts, and the error says what was
     /// missing. On a GPU an access past a buffer's end would be noticed late or never.
@@ -29,9 +28,9 @@ impl<P: Pointer> Val<'_, P> {
     /// let device = Device::default()?;
     /// type Params = (GlobalMut<f32>, i32, i32);
     /// let kernel = Kernel::<Params>::build("fill", device.target(), |k, (x, rows, columns)| {
-    ///     x.require_len(k, rows * columns);
+    ///     x.require_len(rows * columns);
     ///     let i = k.thread_idx().x;
-    ///     k.if_(i.lt(rows * columns), |k| x.store(k, i, 1.0));
+    ///     k.if_(i.lt(rows * columns), |_| x.store(i, 1.0));
     /// })?;
     /// let mut x = device.zeros(11)?;
     /// let error = device.load(&kernel)?.launch(Grid::cover(12, 32), (&mut x, 3, 4)).unwrap_err();
@@ -44,8 +43,8 @@ impl<P: Pointer> Val<'_, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn require_len<'c, I: MemIndex>(self, k: &Body<'c, '_>, len: impl IntoVal<'c, I>) {
-        let cx = k.context();
+    pub fn require_len<I: MemIndex>(self, len: impl IntoVal<'b, I>) {
+        let cx = self.context();
         let (pointer, len) = (cx.operand(self), cx.operand_of(len));
         let found = cx.with(|state| {
             let ValueDef::Param(param) = state.ir.values.get(pointer)?.def else { return None };

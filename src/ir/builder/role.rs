@@ -79,8 +79,8 @@ pub fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R {
 ///     let kernel = with_roles(&[elem], || {
 ///         Kernel::<(GlobalMut<X>,)>::build("doubled", target, |k, (x,)| {
 ///             let i = k.thread_idx().x;
-///             let value = x.load(k, i);
-///             x.store(k, i, value + value);
+///             let value = x.load(i);
+///             x.store(i, value + value);
 ///         })
 ///     })?;
 ///     Ok(kernel.untyped())
@@ -181,8 +181,8 @@ mod tests {
     type X = Role<0>;
 
     fn doubled() -> Result<String, crate::ir::BuildErrors> {
-        let kernel = Kernel::<(GlobalMut<X>,)>::build("k", Target::SM_80, |k, (x,)| {
-            x.store(k, 0, x.load(k, 0) + X::from(1.0));
+        let kernel = Kernel::<(GlobalMut<X>,)>::build("k", Target::SM_80, |_, (x,)| {
+            x.store(0, x.load(0) + X::from(1.0));
         })?;
         Ok(kernel.to_string())
     }

@@ -18,9 +18,9 @@ impl<'o> Body<'o, '_> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("pick", Target::SM_80, |k, (x, i)| {
-    ///     let (a, b, c) = (x.load(k, 0), x.load(k, 1), x.load(k, 2));
+    ///     let (a, b, c) = (x.load(0), x.load(1), x.load(2));
     ///     let picked = k.select_n(i, &[a, b, c]);
-    ///     x.store(k, 3, picked);
+    ///     x.store(3, picked);
     /// })?;
     /// assert_eq!(kernel.to_string().matches("selp").count(), 2);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())

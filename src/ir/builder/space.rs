@@ -52,17 +52,17 @@ spaces! {
 /// use tilewright::ir::types::Space;
 ///
 /// fn sum<'b>(k: &mut Body<'b, '_>, x: Val<'b, GenericMut<i32>>) -> Val<'b, i32> {
-///     k.for_(tilewright::ir::range(0, 4), 0, |k, i, sum| sum + x.load(k, i))
+///     k.for_(tilewright::ir::range(0, 4), 0, |_, i, sum| sum + x.load(i))
 /// }
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
 ///     let (tile, mine) = (k.shared::<i32>(4), k.local_array::<i32>(4));
-///     k.for_(tilewright::ir::range(0, 4), (), |k, i, ()| {
-///         tile.store(k, i, i * 10);
-///         mine.store(k, i, i * 100);
+///     k.for_(tilewright::ir::range(0, 4), (), |_, i, ()| {
+///         tile.store(i, i * 10);
+///         mine.store(i, i * 100);
 ///     });
 ///     let total = sum(k, x.cvta()) + sum(k, tile.cvta()) + sum(k, mine.cvta());
 ///     let is_shared = tile.cvta().isspacep(Space::Shared);
-///     x.store(k, 0, is_shared.select(total, -1));
+///     x.store(0, is_shared.select(total, -1));
 /// })?;
 /// assert!(kernel.ptx().text().contains("cvta.local.u64"));
 /// # #[cfg(feature = "sim")] {
@@ -97,8 +97,8 @@ impl<'b, G: GenericPointer> Val<'b, G> {
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     ///
-    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("count", Target::SM_80, |k, (x,)| {
-    ///     x.cvta().cvta_to::<GlobalMut<u32>>().red().add(k, 0, 1);
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("count", Target::SM_80, |_, (x,)| {
+    ///     x.cvta().cvta_to::<GlobalMut<u32>>().red().add(0, 1);
     /// })?;
     /// assert!(kernel.ptx().text().contains("cvta.to.global.u64"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -140,9 +140,9 @@ impl<'b, P: Pointer> Val<'b, P> {
     ///
     /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("far", Target::SM_80, |k, (x,)| {
     ///     let tile = k.shared::<f32>(8);
-    ///     x.store(k, 0, x.offset(3).ptr_to_int() - x.ptr_to_int());
-    ///     x.store(k, 1, (tile.offset(5).ptr_to_int() - tile.ptr_to_int()).cvt::<i64>());
-    ///     x.store(k, 2, x.ptr_to_int() % 16);
+    ///     x.store(0, x.offset(3).ptr_to_int() - x.ptr_to_int());
+    ///     x.store(1, (tile.offset(5).ptr_to_int() - tile.ptr_to_int()).cvt::<i64>());
+    ///     x.store(2, x.ptr_to_int() % 16);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.zeros::<i64>(3)?;
@@ -206,11 +206,11 @@ impl<'b> Val<'b, i64> {
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// # #[allow(unsafe_code)]
-    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |k, (x,)| {
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |_, (x,)| {
     ///     let address = x.ptr_to_int() + 8;
     ///     // SAFETY: `x` has three elements.
     ///     let third = unsafe { address.int_to_ptr::<f32>() };
-    ///     third.store(k, 0, 3.0);
+    ///     third.store(0, 3.0);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.zeros::<f32>(3)?;

@@ -27,12 +27,12 @@ impl<'b> Body<'b, '_> {
     /// type Params = (Global<f16>, Global<u32>, Global<f16>, GlobalMut<f32>);
     /// let kernel = Kernel::<Params>::build("sparse", Target::SM_80, |k, (a, e, b, d)| {
     ///     let lane = k.lane_id();
-    ///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(k, lane * 8);
-    ///     let b: Val<'_, Vector<f16, 8>> = b.load_vector(k, lane * 8);
+    ///     let a: Val<'_, Vector<f16, 8>> = a.load_vector(lane * 8);
+    ///     let b: Val<'_, Vector<f16, 8>> = b.load_vector(lane * 8);
     ///     let accumulators = k.registers::<f32>(4);
-    ///     accumulators.fill(k, 0.0);
-    ///     k.mma_sync_sp(&accumulators, a, b, e.load(k, lane), 0, MmaOverflow::Wrap);
-    ///     (0..4).for_each(|i| d.store(k, lane * 4 + i, accumulators.get(k, i)));
+    ///     accumulators.fill(0.0);
+    ///     k.mma_sync_sp(&accumulators, a, b, e.load(lane), 0, MmaOverflow::Wrap);
+    ///     (0..4).for_each(|i| d.store(lane * 4 + i, accumulators.get(i)));
     /// })?;
     /// let name = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 ";
     /// assert!(kernel.ptx().text().contains(name));

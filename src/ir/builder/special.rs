@@ -15,7 +15,7 @@ macro_rules! registers {
         /// use tilewright::ir::{GlobalMut, Kernel, Target};
         ///
         /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("below", Target::SM_80, |k, (x,)| {
-        ///     x.store(k, k.thread_idx().x, k.lanemask_lt());
+        ///     x.store(k.thread_idx().x, k.lanemask_lt());
         /// })?;
         /// assert!(kernel.to_string().contains("sreg<lanemask_lt> : u32"));
         /// assert!(kernel.ptx().text().contains("%lanemask_lt"));
@@ -116,8 +116,8 @@ macro_rules! volatile_registers {
         ///
         /// let kernel = Kernel::<(GlobalMut<u64>,)>::build("cycles", Target::SM_80, |k, (x,)| {
         ///     let start = k.clock64();
-        ///     x.store(k, 0, 1u64);
-        ///     x.store(k, 1, k.clock64() - start);
+        ///     x.store(0, 1u64);
+        ///     x.store(1, k.clock64() - start);
         /// })?;
         /// assert_eq!(kernel.to_string().matches("volatile_sreg<clock64> : u64").count(), 2);
         /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -163,7 +163,7 @@ volatile_registers! {
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("last", Target::SM_90A, |k, (x,)| {
 ///     k.griddepcontrol_wait();
 ///     k.nanosleep(100u32);
-///     let is_wrong = x.load(k, 0).lt(0);
+///     let is_wrong = x.load(0).lt(0);
 ///     k.if_(is_wrong, |k| k.trap());
 /// })?;
 /// assert!(kernel.ptx().text().contains("griddepcontrol.wait;"));

@@ -32,7 +32,7 @@ impl<'b> Body<'b, '_> {
     /// type Params = (IntTuple, GlobalMut<i32>);
     /// let kernel = Kernel::<Params>::build_with(options, "tiles", Target::SM_80, |k, (_, x)| {
     ///     let count = k.int::<i32>(&tiles);
-    ///     x.store(k, 0, count);
+    ///     x.store(0, count);
     /// })?;
     /// assert!(kernel.to_string().contains("shr %p0_n"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

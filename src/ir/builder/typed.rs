@@ -404,6 +404,45 @@ impl<'b, T> Val<'b, T> {
         self.cx
     }
 
+    /// Returns a handle of the innermost open body of the value's kernel. Use it in a method of your
+    /// own types that needs constants or control flow, so that its callers need not pass `k`.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val};
+    ///
+    /// /// A counter in memory that stays below `limit`.
+    /// #[derive(Clone, Copy)]
+    /// struct Counter<'b> {
+    ///     count: Val<'b, GlobalMut<i32>>,
+    ///     limit: Val<'b, i32>,
+    /// }
+    ///
+    /// impl<'b> Counter<'b> {
+    ///     fn add_one(self) {
+    ///         let (count, next) = (self.count, self.count.load(0) + 1);
+    ///         self.count.body().if_(next.lt(self.limit), |_| count.store(0, next));
+    ///     }
+    /// }
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("k", Target::SM_80, |_, (count, limit)| {
+    ///     Counter { count, limit }.add_one();
+    /// })?;
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let device = Device::sim()?;
+    /// let mut count = device.upload(&[3])?;
+    /// for _ in 0..9 {
+    ///     device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut count, 6))?;
+    /// }
+    /// assert_eq!(count.to_vec()?, [5]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn body(self) -> super::body::Body<'b, 'b> {
+        super::body::Body::new(self.cx)
+    }
+
     /// Returns the value's id in the IR, for example to look up how the IR defines it.
     pub fn id(self) -> Value {
         self.id
@@ -480,12 +519,12 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
 /// const WARPS: u32 = 4;
 /// let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("k", Target::SM_80, |k, (x, n)| {
 ///     let warp = k.thread_idx().x / 32 % WARPS;
-///     k.for_(range(warp, n).step(WARPS), (), |k, i, ()| x.store(k, i, 0.0));
+///     k.for_(range(warp, n).step(WARPS), (), |_, i, ()| x.store(i, 0.0));
 /// })?;
 /// assert!(kernel.to_string().contains("const 4 : i32"));
 ///
 /// let result = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
-///     x.store(k, 0, k.thread_idx().x + u32::MAX);
+///     x.store(0, k.thread_idx().x + u32::MAX);
 /// });
 /// assert!(result.unwrap_err().to_string().contains("the count 4294967295"));
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -493,7 +532,7 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
-    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`; a float literal has a point, such as `2.0`; the value of a `Var` is `var.get(k)`",
+    note = "types are never mixed silently: a device value is converted with `.cvt::<{T}>()`; a float literal has a point, such as `2.0`; the value of a `Var` is `var.get()`",
     note = "a host count is a `u32`, which stands for an `i32` too; a narrow float is made with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoOperand<'x, T: Ty> {

@@ -22,11 +22,11 @@ use crate::ir::vector::VectorType;
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, f16};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<f16>,)>::build("pair", Target::SM_80, |k, (x,)| {
-///     let pair = Val::pack([x.load(k, 0), x.load(k, 1)]);
-///     let [a, b] = (pair * pair + Val::splat(x.load(k, 2))).lanes();
-///     x.store(k, 0, a);
-///     x.store(k, 1, b);
+/// let kernel = Kernel::<(GlobalMut<f16>,)>::build("pair", Target::SM_80, |_, (x,)| {
+///     let pair = Val::pack([x.load(0), x.load(1)]);
+///     let [a, b] = (pair * pair + Val::splat(x.load(2))).lanes();
+///     x.store(0, a);
+///     x.store(1, b);
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.5, -2.0, 0.25].map(f16::from_f32))?;

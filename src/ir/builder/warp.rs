@@ -40,11 +40,11 @@ impl Redux for u32 {}
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
-///     let mut sum = x.load(k, k.thread_idx().x);
+///     let mut sum = x.load(k.thread_idx().x);
 ///     for distance in [16, 8, 4, 2, 1] {
 ///         sum = sum + k.shfl_bfly(WARP, sum, distance);
 ///     }
-///     x.store(k, k.thread_idx().x, sum);
+///     x.store(k.thread_idx().x, sum);
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("shfl.sync.bfly.b32").count(), 5);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -144,10 +144,10 @@ impl<'b> Body<'b, '_> {
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
 ///
 /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("odd", Target::SM_80, |k, (x,)| {
-///     let value = x.load(k, k.thread_idx().x);
+///     let value = x.load(k.thread_idx().x);
 ///     let odd = k.vote_ballot(WARP, (value & 1).ne(0));
 ///     let sum = k.redux_add(WARP, value);
-///     x.store(k, k.thread_idx().x, odd + sum);
+///     x.store(k.thread_idx().x, odd + sum);
 /// })?;
 /// let ptx = kernel.ptx();
 /// assert!(ptx.text().contains("vote.sync.ballot.b32") && ptx.text().contains("redux.sync.add.u32"));

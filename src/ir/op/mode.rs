@@ -88,11 +88,11 @@ named! {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |k, (x,)| {
-///     let (one, three) = (x.load(k, 0), x.load(k, 1));
-///     x.store(k, 0, one.div_rounded(three, FloatMode::RM));
-///     x.store(k, 1, one.div_rounded(three, FloatMode::RP));
-///     x.store(k, 2, three.add_rounded(one, FloatMode::RZ.ftz().sat()));
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |_, (x,)| {
+///     let (one, three) = (x.load(0), x.load(1));
+///     x.store(0, one.div_rounded(three, FloatMode::RM));
+///     x.store(1, one.div_rounded(three, FloatMode::RP));
+///     x.store(2, three.add_rounded(one, FloatMode::RZ.ftz().sat()));
 /// })?;
 /// assert!(kernel.ptx().text().contains("add.rz.ftz.sat.f32"));
 /// let device = Device::sim()?;

@@ -28,10 +28,10 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let Shared { plan, args, pipes: [.., v_pipe], .. } = self.shared;
         let (config, rows, thread) = (&plan.config, &plan.output_rows, self.thread);
         let (leader, heads) = (thread.eq(0), config.packed_heads);
-        k.if_(leader, |k| v_pipe.release(k, v_state));
-        OnlineSoftmax::rescale(k, rows, output, inverse, false);
+        k.if_(leader, |_| v_pipe.release(v_state));
+        OnlineSoftmax::rescale(rows, output, inverse, false);
         let first = item.row + self.group * config.queries_of_group();
-        let [row, column] = rows.origin(k, &plan.output, thread);
+        let [row, column] = rows.origin(&plan.output, thread);
         let own = Own { heads, first, head: item.head * heads, row };
         item.store_lse(k, &args.params, (own, column), rows, lse);
         let [head, _, batch] = item.heads(config, &args.params);
@@ -41,7 +41,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                 item.store_rows(k, (to, batch), (own, column), (rows, output));
                 // All threads must have read the next item's index before its tile of Q is
                 // released.
-                self.barrier.sync(k);
+                self.barrier.sync();
             }
             Output::Tiles(map) => {
                 let to = (*map, [item.query(first), head, batch]);
@@ -69,24 +69,24 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (thr, shape) = (plan.o_store.slice(self.thread), shape!(ROWS, plan.part));
         // If there is an odd count of parts, the last one is in the stage that the next output's
         // first part uses.
-        pipe.finish(k);
+        pipe.finish();
         for part in 0..plan.config.value_dim / plan.part {
             let rounded = plan.part_mma.slice(0).fragment_c::<X>(k, shape.clone());
             let (from, to) = (output.variables(), rounded.variables());
             for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
-                let values = pair.map(|at| from.get(k, part * to.len() + at));
+                let values = pair.map(|at| from.get(part * to.len() + at));
                 let values = Val::pack(values).cvt::<X>().lanes();
-                pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
+                pair.into_iter().zip(values).for_each(|(at, value)| to.set(at, value));
             }
             let (of, stage) = match o_ring {
                 Some(ring) => (ring, self.group * OUTPUT_STAGES + pipe.stage(part)),
                 None => (sq, self.shared.query(q_state, self.group)),
             };
-            let tile = of.slice(k, (.., .., stage)).composition(k, &tiler!(ROWS, plan.part));
-            pipe.acquire(k);
-            thr.copy(k, &thr.retile_s(k, &rounded), &thr.partition_d(k, &tile));
-            let (tile, at) = (tile.composition(k, &plan.packed[1]), part * plan.part);
-            pipe.commit(k, |k| plan.o_copy.store(k, map, &tile, (query, at, head, batch)));
+            let tile = of.slice((.., .., stage)).composition(&tiler!(ROWS, plan.part));
+            pipe.acquire();
+            thr.copy(&thr.retile_s(&rounded), &thr.partition_d(&tile));
+            let (tile, at) = (tile.composition(&plan.packed[1]), part * plan.part);
+            pipe.commit(|_| plan.o_copy.store(map, &tile, (query, at, head, batch)));
         }
     }
 }

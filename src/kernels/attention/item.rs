@@ -49,10 +49,10 @@ impl<'b> Item<'b> {
         let (mut queries, mut keys) = (args.queries, args.keys);
         let (mut lower, mut upper, mut starts) = (args.lower, args.upper, None);
         if let Some(of) = sequences {
-            let found = Sequences { starts: of.q_starts, count: of.count }.decode(k, tile, rows);
-            let start = of.k_starts.load(k, found.sequence);
+            let found = Sequences { starts: of.q_starts, count: of.count }.decode(tile, rows);
+            let start = of.k_starts.load(found.sequence);
             (tile, queries) = (found.tile, found.len);
-            keys = of.k_starts.load(k, found.sequence + 1) - start;
+            keys = of.k_starts.load(found.sequence + 1) - start;
             (lower, upper) = (lower + (keys - queries), upper + (keys - queries));
             starts = Some([found.start, start]);
         }
@@ -120,7 +120,7 @@ impl<'b> Item<'b> {
         for (offset, lse) in rows.row_offsets().iter().zip(lse) {
             let row = own.query(*offset);
             let at = own.head(*offset) * args.queries + self.query(row);
-            k.if_(column.eq(0) & row.lt(self.queries), |k| args.lse.store(k, at, lse));
+            k.if_(column.eq(0) & row.lt(self.queries), |_| args.lse.store(at, lse));
         }
     }
 
@@ -133,21 +133,20 @@ impl<'b> Item<'b> {
         k: &mut Body<'b, '_>,
         (to, batch): (&SequencesAt<'a, X>, Val<'b, i32>),
         (own, column): (Own<'b>, Val<'b, i32>),
-        (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
+        (rows, output): (&AccumulatorRows, &RegisterTensor<'b, f32>),
     ) {
         for (number, offset) in rows.row_offsets().iter().enumerate() {
             let row = own.query(*offset);
             let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
             let to = to.o.offset(at + (column * 4).cvt::<i64>());
             let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<X>().bitcast();
-            let words: Vec<Val<'b, u32>> =
-                rows.row(k, output, number).chunks(2).map(pack).collect();
+            let words: Vec<Val<'b, u32>> = rows.row(output, number).chunks(2).map(pack).collect();
             let transposed = |words: &[Val<'b, u32>]| transpose(k, column / 2, words);
             let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
-            k.if_(row.lt(self.queries), |k| {
+            k.if_(row.lt(self.queries), |_| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
                     if let Some(vector) = AnyVector::from(Val::pack(words)).cast(X::scalar()) {
-                        to.store_vector(k, offset, vector);
+                        to.store_vector(offset, vector);
                     }
                 }
             });
@@ -169,7 +168,7 @@ impl<'b> Item<'b> {
     ) {
         if config.softcap {
             for row in 0..rows.row_offsets().len() {
-                rows.map_row(k, scores, row, |_, score| (score * args.inner).tanh_fast());
+                rows.map_row(scores, row, |_, score| (score * args.inner).tanh_fast());
             }
         }
         let cut = (column + config.tile[1]).gt(self.high(config, first));
@@ -177,11 +176,11 @@ impl<'b> Item<'b> {
             true => cut | column.lt(first + (count - 1) + self.lower),
             false => cut,
         };
-        k.if_(cut, |k| {
-            let [row, own_column] = rows.origin(k, mma, thread);
+        k.if_(cut, |_| {
+            let [row, own_column] = rows.origin(mma, thread);
             let own = Own { heads: config.packed_heads, first, head: self.head, row };
             let column = column + own_column;
-            rows.mask(k, scores, f32::NEG_INFINITY, |offset| {
+            rows.mask(scores, f32::NEG_INFINITY, |offset| {
                 let low = config.left.then(|| own.query(offset) + self.lower - column);
                 [low, Some(self.high(config, own.query(offset)) - column)]
             });

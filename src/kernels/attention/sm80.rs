@@ -124,10 +124,10 @@ impl Plan {
         let copy_v = of_v.slice(k, values, strides_v[0], zero, [value, item.keys], &sv);
         let [load_q, load_k, load_v] = &self.loads;
         // S = Q Kᵀ sums over the dimension, so K is (key, dimension) here.
-        let keys_first = sk.select(k, &[1, 0, 2]);
-        let from_q = load_q.ring(k, thread, &sq);
-        let from_k = load_k.ring(k, thread, &keys_first);
-        let from_v = load_v.ring(k, thread, &sv);
+        let keys_first = sk.select(&[1, 0, 2]);
+        let from_q = load_q.ring(thread, &sq);
+        let from_k = load_k.ring(thread, &keys_first);
+        let from_v = load_v.ring(thread, &sv);
         let thr = mma.slice(thread);
         let a = thr.fragment_words(k, Operand::A, shape!(rows, DEPTH));
         let b = thr.fragment_words(k, Operand::B, shape!(columns, DEPTH));
@@ -135,12 +135,12 @@ impl Plan {
         let scores = thr.fragment_c::<f32>(k, shape!(rows, columns));
         let powers = self.powers.fragment(k, mma);
         let output = thr.fragment_c::<f32>(k, shape!(rows, value_dim));
-        output.fill(k, 0.0);
+        output.fill(0.0);
         // Steps go from the last tile of keys to the first. Tiles beyond the last step are not
         // fetched.
         pipe.fill(k, |k, step, stage| {
             if step == 0 {
-                copy_q.start(k, zero, zero);
+                copy_q.start(zero, zero);
             }
             let step = k.value(step);
             fetch(k, &copy_k, (item, columns), step, stage);
@@ -151,12 +151,12 @@ impl Plan {
             // All warps have left the stage by now.
             let ahead = step + pipe.ahead();
             fetch(k, &copy_k, (item, columns), ahead, state.write);
-            scores.fill(k, 0.0);
+            scores.fill(0.0);
             let from_k = from_k.stage(state.read);
             for step in 0..head_dim / DEPTH {
-                from_q.load(k, step, &a);
-                from_k.load(k, step, &b);
-                mma.gemm_sync(k, &scores, &a, &b);
+                from_q.load(step, &a);
+                from_k.load(step, &b);
+                mma.gemm_sync(&scores, &a, &b);
             }
             let column = (item.last - step) * columns;
             let of = (mma, &self.score_rows, thread);
@@ -164,32 +164,32 @@ impl Plan {
             for (n, state) in softmax.iter_mut().enumerate() {
                 let [of_scores, of_output] =
                     [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
-                let maxima = state.maxima(k, &of_scores, &scores, args.scale, config.lazy);
-                let (next, factors) = state.update_to(k, &of_scores, &scores, args.scale, maxima);
-                OnlineSoftmax::rescale(k, &of_output, &output, factors, config.lazy);
+                let maxima = state.maxima(&of_scores, &scores, args.scale, config.lazy);
+                let (next, factors) = state.update_to(&of_scores, &scores, args.scale, maxima);
+                OnlineSoftmax::rescale(&of_output, &output, factors, config.lazy);
                 *state = next;
             }
-            self.powers.convert::<X>(k, &scores, &powers);
+            self.powers.convert::<X>(&scores, &powers);
             // At this point `ptxas` ends the softmax, which leaves registers for the operands of P
             // V.
             fetch(k, &copy_v, (item, columns), ahead, state.write);
             let from_v = from_v.stage(state.read);
             for step in 0..columns / DEPTH {
-                let powers = powers.slice(k, (.., .., i64::from(step))).append_ones(k, 3);
-                from_v.load(k, step, &v);
-                mma.gemm_sync(k, &output, &powers, &v);
+                let powers = powers.slice((.., .., i64::from(step))).append_ones(3);
+                from_v.load(step, &v);
+                mma.gemm_sync(&output, &powers, &v);
             }
             pipe.commit(k);
             pipe.wait(k);
             (softmax, pipe.next(state))
         });
-        let [row, column] = self.output_rows.origin(k, mma, thread);
+        let [row, column] = self.output_rows.origin(mma, thread);
         let own = Own { heads, first: item.row, head: item.head * heads, row };
         for (n, softmax) in softmax.into_iter().enumerate() {
             let [of_scores, of_output] =
                 [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
-            let [inverse, lse] = softmax.finish(k, &of_scores, args.scale);
-            OnlineSoftmax::rescale(k, &of_output, &output, inverse, false);
+            let [inverse, lse] = softmax.finish(&of_scores, args.scale);
+            OnlineSoftmax::rescale(&of_output, &output, inverse, false);
             item.store_lse(k, args, (own, column), &of_output, lse);
         }
         let own = Own { head, ..own };
@@ -206,5 +206,5 @@ fn fetch<'b>(
     step: Val<'b, i32>,
     stage: Val<'b, i32>,
 ) {
-    k.if_(step.lt(item.steps), |k| copy.start(k, stage, (item.last - step) * columns));
+    k.if_(step.lt(item.steps), |_| copy.start(stage, (item.last - step) * columns));
 }

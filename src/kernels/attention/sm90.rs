@@ -54,11 +54,11 @@ impl Plan {
         let new_order = || OrderedBarrier::new(k, groups).arrivals(GROUP / 32);
         let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
-        pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
+        pipes.iter().for_each(|pipe| pipe.init(thread.eq(0)));
         if let Some(order) = order {
-            order.init(k, thread.eq(0));
+            order.init(thread.eq(0));
         }
-        k.if_(thread.eq(0), |k| open.init(k, 1));
+        k.if_(thread.eq(0), |_| open.init(1));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
@@ -114,18 +114,17 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
     #[inline]
     fn fetch(
         &self,
-        k: &mut Body<'b, '_>,
         operand: usize,
         state: PipelineState<'b>,
         (item, tile, [head, batch]): (Item<'b>, Val<'b, i32>, [Val<'b, i32>; 2]),
     ) {
         let (plan, inputs) = (self.plan, &self.args.inputs);
         let key = item.key(tile * plan.config.tile[1]);
-        let full = self.pipes[operand].acquire(k, state);
-        let to = self.tiles[operand].slice(k, (.., .., state.stage));
+        let full = self.pipes[operand].acquire(state);
+        let to = self.tiles[operand].slice((.., .., state.stage));
         match operand {
-            1 => plan.k.copy.load(k, inputs.k, (key, 0, head, batch), &to, full),
-            _ => plan.v.copy.load(k, inputs.v, (0, key, head, batch), &to, full),
+            1 => plan.k.copy.load(inputs.k, (key, 0, head, batch), &to, full),
+            _ => plan.v.copy.load(inputs.v, (0, key, head, batch), &to, full),
         }
     }
 
@@ -136,7 +135,7 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
         let (args, inputs) = (&self.args.params, &self.args.inputs);
         let ([sq, ..], [q_pipe, k_pipe, v_pipe]) = (self.tiles, self.pipes);
         let number = k.block_idx().x;
-        let start = (number, q_pipe.producer(k), k_pipe.producer(k), v_pipe.producer(k));
+        let start = (number, q_pipe.producer(), k_pipe.producer(), v_pipe.producer());
         k.while_(
             start,
             |_, (number, ..)| self.work().is_item(number),
@@ -147,25 +146,25 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
                 let heads = [key_head, batch];
                 // Q's stage may still hold an output that TMA is reading. K does not have to wait
                 // for that.
-                self.fetch(k, 1, k_state, (item, item.last, heads));
-                let full = q_pipe.acquire(k, q_state);
+                self.fetch(1, k_state, (item, item.last, heads));
+                let full = q_pipe.acquire(q_state);
                 for group in 0..config.groups() {
                     let slot = self.query(q_state, k.constant(group as i32));
-                    let to = sq.slice(k, (.., .., slot)).composition(k, &packed[0]);
+                    let to = sq.slice((.., .., slot)).composition(&packed[0]);
                     let at = item.query(item.row + group * config.queries_of_group());
-                    q.copy.load(k, inputs.q, (at, 0, head, batch), &to, full);
+                    q.copy.load(inputs.q, (at, 0, head, batch), &to, full);
                 }
                 let states = (k_state.next(), v_state);
                 let (k_state, v_state) =
-                    k.for_(range(1, item.steps), states, |k, step, (k_state, v_state)| {
-                        self.fetch(k, 1, k_state, (item, item.last - step, heads));
-                        self.fetch(k, 2, v_state, (item, item.last - step + 1, heads));
+                    k.for_(range(1, item.steps), states, |_, step, (k_state, v_state)| {
+                        self.fetch(1, k_state, (item, item.last - step, heads));
+                        self.fetch(2, v_state, (item, item.last - step + 1, heads));
                         (k_state.next(), v_state.next())
                     });
                 // V's full barrier publishes `next` to the consumers. The slot is free again once
                 // they release the following Q stage.
-                self.numbers.write(k, slot(q_state, q_pipe.producer(k)), next);
-                self.fetch(k, 2, v_state, (item, item.last - item.steps + 1, heads));
+                self.numbers.write(slot(q_state, q_pipe.producer()), next);
+                self.fetch(2, v_state, (item, item.last - item.steps + 1, heads));
                 (next, q_state.next(), k_state, v_state.next())
             },
         );
@@ -192,9 +191,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let ([q_pipe, k_pipe, v_pipe], config, rows) = (pipes, &plan.config, &plan.score_rows);
         let ([_, columns], overlap, lazy) = (config.tile, config.overlap, config.lazy);
         let [scores, output] = [&plan.scores, &plan.output].map(|mma| mma.slice(0));
-        let q = SmemOperand::new(k, &scores.partition_a(k, sq));
-        let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
-        let values = SmemOperand::new(k, &output.partition_b(k, sv));
+        let q = SmemOperand::new(&scores.partition_a(sq));
+        let keys = SmemOperand::new(&scores.partition_b(sk));
+        let values = SmemOperand::new(&output.partition_b(sv));
         // S, the weights P as operand A, and O.
         let s = &scores.fragment_c(k, shape!(ROWS, columns));
         let p = &plan.powers.fragment(k, &plan.output);
@@ -207,7 +206,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         // Multiply the next item's first scores while this item's output is written.
         let ahead = config.scores_ahead();
         let first = k.block_idx().x;
-        let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer(k));
+        let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer());
         if ahead {
             self.first_scores(&mut k.rescoped(), operands, s, [q_state, k_state]);
         }
@@ -217,14 +216,14 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                 k.if_(!self.shared.work().is_item(number), |k| items.break_(k, ()));
                 self.first_scores(k, operands, s, [q_state, k_state]);
             }
-            let q = q.stage(k, self.shared.query(q_state, self.group));
+            let q = q.stage(self.shared.query(q_state, self.group));
             let item = self.shared.item(k, number);
             k.wgmma_wait_group(0);
             self.release_scores(k, item.steps.eq(1), [q_state, k_state]);
             self.mask(k, item, s, item.last);
             let softmax = OnlineSoftmax::new(k);
-            let (softmax, _) = softmax.update(k, rows, s, args.scale);
-            plan.powers.convert::<X>(k, s, p);
+            let (softmax, _) = softmax.update(rows, s, args.scale);
+            plan.powers.convert::<X>(s, p);
             if ahead && config.query_stages() > 1 {
                 // By now, TMA has read the previous item's output.
                 k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
@@ -234,37 +233,37 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                 range(1, item.steps),
                 carried,
                 |k, step, (softmax, k_state, v_state, parity)| {
-                    k_pipe.wait(k, k_state);
+                    k_pipe.wait(k_state);
                     if let Some(order) = self.order {
-                        order.wait(k, self.group, parity);
+                        order.wait(self.group, parity);
                     }
                     multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
                     if let Some(order) = self.order {
-                        order.arrive(k, self.group, lane.eq(0));
+                        order.arrive(self.group, lane.eq(0));
                     }
-                    v_pipe.wait(k, v_state);
+                    v_pipe.wait(v_state);
                     multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
                     self.release_scores(k, step.eq(item.steps - 1), [q_state, k_state]);
                     self.mask(k, item, s, item.last - step);
-                    let maxima = softmax.maxima(k, rows, s, args.scale, lazy);
+                    let maxima = softmax.maxima(rows, s, args.scale, lazy);
                     if overlap == SoftmaxOverlap::Maxima {
-                        self.hold(k, q_state);
+                        self.hold(q_state);
                     }
-                    let (softmax, factors) = softmax.update_to(k, rows, s, args.scale, maxima);
+                    let (softmax, factors) = softmax.update_to(rows, s, args.scale, maxima);
                     if overlap == SoftmaxOverlap::Softmax {
-                        self.hold(k, q_state);
+                        self.hold(q_state);
                     }
                     k.wgmma_wait_group(0);
-                    k.if_(leader, |k| v_pipe.release(k, v_state));
-                    OnlineSoftmax::rescale(k, &plan.output_rows, o, factors, lazy);
-                    plan.powers.convert::<X>(k, s, p);
+                    k.if_(leader, |_| v_pipe.release(v_state));
+                    OnlineSoftmax::rescale(&plan.output_rows, o, factors, lazy);
+                    plan.powers.convert::<X>(s, p);
                     (softmax, k_state.next(), v_state.next(), parity ^ 1)
                 },
             );
-            v_pipe.wait(k, v_state);
-            let next = numbers.read(k, slot(q_state, q_pipe.consumer(k)));
-            let (has_steps, ends) = (item.steps.gt(1), softmax.finish(k, rows, args.scale));
+            v_pipe.wait(v_state);
+            let next = numbers.read(slot(q_state, q_pipe.consumer()));
+            let (has_steps, ends) = (item.steps.gt(1), softmax.finish(rows, args.scale));
             if ahead {
                 // `ptxas` serialises MMAs in flight at a branch, so each side of it has its own
                 // copy of the last one.
@@ -298,9 +297,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         k.if_(self.thread.eq(0), |k| {
-            k_pipe.release(k, k_state);
+            k_pipe.release(k_state);
             if plan.config.query_stages() == 1 {
-                k.if_(last, |k| q_pipe.release(k, q_state));
+                k.if_(last, |_| q_pipe.release(q_state));
             }
         });
     }
@@ -309,10 +308,10 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// With two stages that is the tile of Q, which stays until the item ends, otherwise `open`. K
     /// and V will not do, because another warp may have released them.
     #[inline]
-    fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
+    fn hold(&self, q_state: PipelineState<'b>) {
         match q_state.stages {
-            1 => self.open.wait_parity(k, 1u32),
-            _ => self.shared.pipes[0].wait(k, q_state),
+            1 => self.open.wait_parity(1u32),
+            _ => self.shared.pipes[0].wait(q_state),
         }
     }
 
@@ -326,9 +325,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         [q_state, k_state]: [PipelineState<'b>; 2],
     ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
-        q_pipe.wait(k, q_state);
-        k_pipe.wait(k, k_state);
-        let q = q.stage(k, self.shared.query(q_state, self.group));
+        q_pipe.wait(q_state);
+        k_pipe.wait(k_state);
+        let q = q.stage(self.shared.query(q_state, self.group));
         multiply(k, &plan.scores, scores, (&q, keys), k_state, false);
     }
 
@@ -353,7 +352,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     #[inline]
     pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
-        self.shared.pipes[0].release(k, state);
+        self.shared.pipes[0].release(state);
     }
 }
 
@@ -376,6 +375,6 @@ fn multiply<'b>(
     adds: impl IntoVal<'b, bool>,
 ) {
     k.wgmma_fence();
-    mma.gemm_async(k, acc, a, &b.stage(k, state.stage), adds);
+    mma.gemm_async(acc, a, &b.stage(state.stage), adds);
     k.wgmma_commit_group();
 }

@@ -154,10 +154,10 @@ impl Plan {
         let raster = Raster::Swizzle { width: 16 };
         let tiles = TileScheduler::new(k, raster, [row_tiles, column_tiles, k.constant(1)]);
         if config.bias == ConvolutionBias::PerChannel {
-            params.bias.require_len(k, params.out_channels);
+            params.bias.require_len(params.out_channels);
         }
         let thread = k.thread_idx().x;
-        pipe.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
         k.barrier();
         // The producer gives registers away, so that a consumer thread can hold the accumulators
         // and the packed words of its previous tile.
@@ -176,18 +176,18 @@ impl Plan {
             let steps = filter_w * filter_h * params.channel_blocks;
             let (store_steps, stores) = (config.store_steps, config.stores());
             let at_once = stores / store_steps;
-            let start = (pipe.consumer(k), overlapped.nothing(k));
+            let start = (pipe.consumer(), overlapped.nothing());
             let (_, last) = tiles.for_each(k, start, |k, tile, (state, previous)| {
                 let acc = mma.slice(0).fragment_c::<f32>(k, shape!(rows, columns));
-                let state = mainloop.run_over(k, &acc, state, steps, store_steps, |k, step| {
-                    overlapped.store(k, previous, step * at_once..(step + 1) * at_once);
+                let state = mainloop.run_over(&acc, state, steps, store_steps, |_, step| {
+                    overlapped.store(previous, step * at_once..(step + 1) * at_once);
                 });
-                mainloop.finish(k, state);
+                mainloop.finish(state);
                 let [row, column] = [tile.row * rows + group * ROWS, tile.column * columns];
                 self.epilogue(k, &acc, column, params);
-                (state, overlapped.keep(k, &acc, [row, column, tile.batch], &()))
+                (state, overlapped.keep(&acc, [row, column, tile.batch], &()))
             });
-            overlapped.finish(k, last);
+            overlapped.finish(last);
         });
     }
 
@@ -211,18 +211,18 @@ impl Plan {
             let pair = (bias == ConvolutionBias::PerChannel).then(|| {
                 // Columns past the last one are not stored, so they can take any bias.
                 let at = (column + 8 * unit).min(params.out_channels - 2);
-                let pair: Val<'_, Vector<X, 2>> = params.bias.load_vector(k, at);
+                let pair: Val<'_, Vector<X, 2>> = params.bias.load_vector(at);
                 pair.lanes().map(|value| value.cvt::<f32>())
             });
             for i in 0..4u32 {
-                let mut value = values.get(k, 4 * unit + i);
+                let mut value = values.get(4 * unit + i);
                 if let Some(pair) = pair {
                     value += pair[i as usize % 2];
                 }
                 if let Some(activation) = activation {
                     value = activation.apply(value);
                 }
-                values.set(k, 4 * unit + i, value);
+                values.set(4 * unit + i, value);
             }
         }
     }
@@ -245,20 +245,20 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
         let [rows, columns, depth] = plan.config.tile;
         let [filter_w, filter_h] = params.filter;
         let [dilation_w, dilation_h] = params.dilation;
-        tiles.for_each(k, pipe.producer(k), |k, tile, state| {
+        tiles.for_each(k, pipe.producer(), |k, tile, state| {
             let [column, row, image] = params.base_pixel(tile.row * rows);
             let first = tile.column * columns;
             k.for_(range(0, filter_h), state, |k, r, state| {
                 k.for_(range(0, filter_w), state, |k, s, state| {
                     let offsets = [s * dilation_w, r * dilation_h];
                     let position = r * filter_w + s;
-                    k.for_(range(0, params.channel_blocks), state, |k, block, state| {
-                        let full = pipe.acquire(k, state);
-                        let [x, w] = [x, w].map(|ring| ring.slice(k, (.., .., state.stage)));
+                    k.for_(range(0, params.channel_blocks), state, |_, block, state| {
+                        let full = pipe.acquire(state);
+                        let [x, w] = [x, w].map(|ring| ring.slice((.., .., state.stage)));
                         let channel = block * depth;
                         let base = [channel, column, row, image];
-                        plan.x.load_from(k, params.x, base, offsets, &x, full);
-                        plan.w.load(k, params.w, (first, channel, position), &w, full);
+                        plan.x.load_from(params.x, base, offsets, &x, full);
+                        plan.w.load(params.w, (first, channel, position), &w, full);
                         state.next()
                     })
                 })

@@ -43,7 +43,7 @@ impl Tiles {
         let (block, split, thread) = (k.block_idx().x, k.block_idx().y, k.thread_idx().x);
         let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
         let (sequence, head) = (of_tile / args.key_heads, of_tile % args.key_heads);
-        let len = args.lens.load(k, sequence).max(0).min(args.max_len);
+        let len = args.lens.load(sequence).max(0).min(args.max_len);
         let first = split * args.tokens;
         // A sequence without keys has one split, which writes zeros.
         let splits = ((len + args.tokens - 1) / args.tokens).max(1);
@@ -65,7 +65,7 @@ impl Tiles {
                 let (share, part) = (config.share_numbers(), config.warps * config.share_numbers());
                 let first = block.cvt::<i64>() * k.grid_dim().y.cvt::<i64>();
                 let all = args.partials.offset(first * i64::from(part));
-                sums.write(k, all.offset(split * part + warp * share + k.lane_id()));
+                sums.write(all.offset(split * part + warp * share + k.lane_id()));
                 let barrier = k.named_barrier(1, config.threads()).aligned();
                 let counter = args.arrivals.offset(block);
                 let last = is_last_to_arrive(k, counter, splits, (barrier, thread.eq(0)));
@@ -92,7 +92,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
         let (args, key) = (self.args, self.key(step));
         let entry = self.place[0] * args.row + (key >> args.page_bits);
-        k.if_with(key.lt(self.keys[1]), -1, |k| args.table.load(k, entry))
+        k.if_with(key.lt(self.keys[1]), -1, |_| args.table.load(entry))
     }
 
     /// Starts to copy a step's keys and values into a stage, or zeros if there are none. Returns 1
@@ -175,8 +175,8 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         let operands =
             [(&self.tiles.q, queries), (&self.tiles.k, self.ring), (&self.tiles.v, values)];
         let [q, keys, values] = operands.map(|((load, layout), from)| {
-            let from = TensorPointer::new(from).assume_aligned(k, 16);
-            load.ring(k, k.lane_id(), &Tensor::new(k, from, layout.clone()))
+            let from = TensorPointer::new(from).assume_aligned(16);
+            load.ring(k.lane_id(), &Tensor::new(from, layout.clone()))
         });
         let thr = mma.slice(k.lane_id());
         let scores = thr.fragment_c::<f32>(k, shape!(ROWS, KEYS));
@@ -185,7 +185,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         let words = [(Operand::A, ROWS, 16), (Operand::B, KEYS, 16), (Operand::B, dim, KEYS)];
         let [of_q, of_k, of_v] =
             words.map(|(operand, n, d)| thr.fragment_words(k, operand, shape!(n, d)));
-        output.fill(k, 0.0);
+        output.fill(0.0);
 
         let pages: Vec<_> = (0..pipe.stages()).map(|step| self.page(k, k.value(step))).collect();
         // One bit for each step in the ring buffer, the latest in bit 0: whether its page exists.
@@ -198,7 +198,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         // Warp 0 has waited for the queries together with its first stage.
         k.barrier();
         // The first key that each row does not see, relative to the lane's first column.
-        let [row, column] = score_rows.origin(k, mma, k.lane_id());
+        let [row, column] = score_rows.origin(mma, k.lane_id());
         let row = self.place[2] * ROWS + row;
         let ends = [0, 8].map(|by| len - args.queries + 1 + (row + by) / args.group - column);
         let start = (pipe.start(k), OnlineSoftmax::new(k), pages[pages.len() - 1], present);
@@ -209,22 +209,21 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 let ahead = step + pipe.ahead();
                 let next = self.page(k, ahead + 1);
                 let present = present << 1 | self.fetch(k, [ahead, page, state.write]);
-                scores.fill(k, 0.0);
+                scores.fill(0.0);
                 for depth in 0..dim / 16 {
-                    q.stage(k.constant(0)).load(k, depth, &of_q);
-                    keys.stage(state.read).load(k, depth, &of_k);
-                    mma.gemm_sync(k, &scores, &of_q, &of_k);
+                    q.stage(k.constant(0)).load(depth, &of_q);
+                    keys.stage(state.read).load(depth, &of_k);
+                    mma.gemm_sync(&scores, &of_q, &of_k);
                 }
                 let has_page = ((present >> pipe.ahead()) & 1).ne(0);
                 let ends = ends.map(|end| has_page.select(end - self.key(step), 0));
-                score_rows.mask(k, &scores, f32::NEG_INFINITY, |row| {
-                    [None, Some(ends[row as usize / 8])]
-                });
-                let (softmax, factors) = softmax.update(k, score_rows, &scores, args.scale);
-                OnlineSoftmax::rescale(k, output_rows, &output, factors, false);
-                self.tiles.powers.convert::<X>(k, &scores, &powers);
-                values.stage(state.read).load(k, 0, &of_v);
-                mma.gemm_sync(k, &output, &powers, &of_v);
+                score_rows
+                    .mask(&scores, f32::NEG_INFINITY, |row| [None, Some(ends[row as usize / 8])]);
+                let (softmax, factors) = softmax.update(score_rows, &scores, args.scale);
+                OnlineSoftmax::rescale(output_rows, &output, factors, false);
+                self.tiles.powers.convert::<X>(&scores, &powers);
+                values.stage(state.read).load(0, &of_v);
+                mma.gemm_sync(&output, &powers, &of_v);
                 pipe.commit(k);
                 pipe.wait(k);
                 (pipe.next(state), softmax, next, present)
@@ -234,10 +233,10 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         for share in 0..config.warps {
             let columns = share * config.share_columns()..(share + 1) * config.share_columns();
             let sums = [0, 1].map(|row| {
-                let sums = output_rows.row(k, &output, row);
+                let sums = output_rows.row(&output, row);
                 columns.clone().map(|column| sums[column as usize]).collect()
             });
-            Sums { sums, softmax }.write(k, to.offset(share * config.share_numbers()));
+            Sums { sums, softmax }.write(to.offset(share * config.share_numbers()));
         }
     }
 
@@ -251,22 +250,22 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     ) -> Sums<'b> {
         let columns = self.tiles.config.share_columns();
         let sums = k.registers::<f32>(2 * columns);
-        sums.fill(k, 0.0);
+        sums.fill(0.0);
         let parts = parts.offset(self.warp * self.tiles.config.share_numbers() + k.lane_id());
-        let softmax = k.for_(numbers, OnlineSoftmax::new(k), |k, number, softmax| {
+        let softmax = k.for_(numbers, OnlineSoftmax::new(k), |_, number, softmax| {
             let part = parts.offset(number * pitch);
-            let load = |row, column| part.load(k, 32 * (row * (columns + 2) + column));
+            let load = |row, column| part.load(32 * (row * (columns + 2) + column));
             let [max, sum] = [columns, columns + 1].map(|at| [load(0, at), load(1, at)]);
             let other = OnlineSoftmax { max, sum };
-            let (softmax, [old, new]) = softmax.join(k, other, self.args.scale);
+            let (softmax, [old, new]) = softmax.join(other, self.args.scale);
             for register in 0..2 * columns {
                 let (row, column) = (register / columns, register % columns);
                 let number = load(row, column) * new[row as usize];
-                sums.set(k, register, sums.get(k, register).fma(old[row as usize], number));
+                sums.set(register, sums.get(register).fma(old[row as usize], number));
             }
             softmax
         });
-        let of_row = |row| (0..columns).map(|at| sums.get(k, row * columns + at)).collect();
+        let of_row = |row| (0..columns).map(|at| sums.get(row * columns + at)).collect();
         Sums { sums: [of_row(0), of_row(1)], softmax }
     }
 
@@ -275,8 +274,8 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
-        let [inverse, lse] = softmax.finish(k, rows, args.scale);
-        let [row, column] = rows.origin(k, mma, k.lane_id());
+        let [inverse, lse] = softmax.finish(rows, args.scale);
+        let [row, column] = rows.origin(mma, k.lane_id());
         // A lane has two of 8 columns.
         let column = column + self.warp * (4 * config.share_columns());
         for (number, offset) in rows.row_offsets().iter().enumerate() {
@@ -288,11 +287,11 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
                 for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
                     let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
-                    to.store_vector(k, pair, Val::pack(two).cvt::<X>());
+                    to.store_vector(pair, Val::pack(two).cvt::<X>());
                 }
-                k.if_(column.eq(0) & args.has_lse.ne(0), |k| {
+                k.if_(column.eq(0) & args.has_lse.ne(0), |_| {
                     let head = sequence * (args.key_heads * args.group) + head;
-                    args.lse.store(k, head * args.queries + query, lse[number]);
+                    args.lse.store(head * args.queries + query, lse[number]);
                 });
             });
         }
@@ -309,10 +308,10 @@ impl<'b> Sums<'b> {
     /// Writes a share of a partial result. For each value of a lane, those of the 32 lanes are
     /// contiguous.
     #[inline]
-    fn write<P: MutPointer<Elem = f32>>(&self, k: &Body<'b, '_>, to: Val<'b, P>) {
+    fn write<P: MutPointer<Elem = f32>>(&self, to: Val<'b, P>) {
         let OnlineSoftmax { max, sum } = self.softmax;
         let rows = self.sums.iter().zip(max).zip(sum);
         let numbers = rows.flat_map(|((sums, max), sum)| sums.iter().copied().chain([max, sum]));
-        (0u32..).step_by(32).zip(numbers).for_each(|(at, number)| to.store(k, at, number));
+        (0u32..).step_by(32).zip(numbers).for_each(|(at, number)| to.store(at, number));
     }
 }

@@ -120,14 +120,14 @@ impl<const N: usize> Plan<N> {
                         Some((source, all)) if !source.is_same(all) => {
                             source.load_part(k, x, (&part, start, len), tile)
                         }
-                        _ => part.load(k, x.offset(start), 0.0),
+                        _ => part.load(x.offset(start), 0.0),
                     });
                 }
                 let elements = inputs.first().map_or(0, Vec::len);
                 let results: Vec<_> = (0..elements)
                     .map(|i| f(k, std::array::from_fn(|input| inputs[input][i])))
                     .collect();
-                part.store(k, y.offset(start), results);
+                part.store(y.offset(start), results);
             },
         )
     }

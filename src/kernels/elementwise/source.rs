@@ -160,7 +160,7 @@ impl Source {
             is_own.select(own, next) + column.cvt::<i64>() * *stride
         };
         if *stride != 1 {
-            let load = |element| x.load_with(k, offset(element), access).cvt::<f32>();
+            let load = |element| x.load_with(offset(element), access).cvt::<f32>();
             return (0..lanes).map(load).collect();
         }
         // Elements of one run are contiguous: load two vectors and shift them together.
@@ -169,22 +169,22 @@ impl Source {
         let is_run = first.le(extent - lanes) & from.le(self.len as i64 - 2 * i64::from(vector));
         k.if_else(
             is_run,
-            |k| {
+            |_| {
                 let shift = lead(x.offset(from)) & (lanes - 1);
                 let words = x.offset(from - shift.cvt::<i64>()).ptr_cast::<u32>();
-                let [low, high] = [0, 4].map(|at| words.load_vector_with::<4>(k, at, access));
+                let [low, high] = [0, 4].map(|at| words.load_vector_with::<4>(at, access));
                 let bytes = (shift * T::scalar().size_bytes()).cvt::<u32>();
                 let word = Val::pack(shifted(low.lanes(), high.lanes(), bytes));
                 let elements = RowFragment::<T> { vectors: vec![word], singles: Vec::new() };
-                values.iter().zip(elements.to_f32()).for_each(|(to, value)| to.set(k, value));
+                values.iter().zip(elements.to_f32()).for_each(|(to, value)| to.set(value));
             },
-            |k| {
+            |_| {
                 for (element, to) in (0..lanes).zip(&values) {
-                    to.set(k, x.load_with(k, offset(element), access).cvt::<f32>());
+                    to.set(x.load_with(offset(element), access).cvt::<f32>());
                 }
             },
         );
-        values.iter().map(|value| value.get(k)).collect()
+        values.iter().map(|value| value.get()).collect()
     }
 
     /// Loads the input elements for vector `number` of the output, with `vector` elements.
@@ -214,12 +214,12 @@ impl Source {
         let aligned = |stride: &i64| stride % size == 0;
         let whole = self.modes.iter().skip(1).map(|(_, stride)| stride).all(aligned);
         if step == 1 && vector > 1 && whole && aligned(&self.offset) {
-            let words = x.ptr_cast::<u32>().load_vector_with::<4>(k, 0, access);
+            let words = x.ptr_cast::<u32>().load_vector_with::<4>(0, access);
             return RowFragment::<T> { vectors: vec![words], singles: Vec::new() }.to_f32();
         }
         if step == 0 {
-            return vec![x.load_with(k, 0, access).cvt::<f32>(); vector as usize];
+            return vec![x.load_with(0, access).cvt::<f32>(); vector as usize];
         }
-        (0..size).map(|i| x.load_with(k, i * step, access).cvt::<f32>()).collect()
+        (0..size).map(|i| x.load_with(i * step, access).cvt::<f32>()).collect()
     }
 }

@@ -260,10 +260,10 @@ fn build(config: &RowGatherConfig) -> Result<Kernel<Params<Input>>, BuildErrors>
                     let (from, is_listed) = listed_row(k, listed);
                     let (x, y) = (x.offset(from * x_pitch), y.offset(row * y_pitch));
                     let part = tile.part_at(k, x, is_listed.select(columns, 0));
-                    k.for_(range(0, part.steps()), (), |k, step, ()| {
+                    k.for_(range(0, part.steps()), (), |_, step, ()| {
                         let part = part.step(step);
-                        let copy = part.load_copy(k, x);
-                        part.store_copy(k, y, &copy);
+                        let copy = part.load_copy(x);
+                        part.store_copy(y, &copy);
                     });
                 }
                 GatherSide::Output => {
@@ -271,11 +271,11 @@ fn build(config: &RowGatherConfig) -> Result<Kernel<Params<Input>>, BuildErrors>
                     let part = tile.part_at(k, x, columns);
                     k.for_(range(0, part.steps()), (), |k, step, ()| {
                         let part = part.step(step);
-                        let copy = part.load_copy(k, x);
+                        let copy = part.load_copy(x);
                         // Only the stores need the index, so the row is in flight while the thread
                         // waits for it.
                         let (to, is_listed) = listed_row(k, listed);
-                        part.only_if(is_listed).store_copy(k, y.offset(to * y_pitch), &copy);
+                        part.only_if(is_listed).store_copy(y.offset(to * y_pitch), &copy);
                     });
                 }
             }
@@ -290,6 +290,6 @@ fn listed_row<'b>(
     k: &mut Body<'b, '_>,
     (index, row, [limit, rows]): (Val<'b, Global<i32>>, Val<'b, i64>, [Val<'b, i32>; 2]),
 ) -> (Val<'b, i64>, Val<'b, bool>) {
-    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |k| index.load(k, row));
+    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |_| index.load(row));
     (other.cvt::<i64>(), other.ge(0) & other.lt(limit))
 }

@@ -136,9 +136,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// }
     ///
     /// let config = GemmConfig::sm90(Scalar::F16, [64, 64]);
-    /// let gemm = Gemm::<f16>::with_epilogue::<Scaled>(config, |k, sum, [row, column, _], scaled| {
-    ///     scaled.unscaled.store(k, row * 24 + column, sum);
-    ///     sum * scaled.factors.load(k, row)
+    /// let gemm = Gemm::<f16>::with_epilogue::<Scaled>(config, |_, sum, [row, column, _], scaled| {
+    ///     scaled.unscaled.store(row * 24 + column, sum);
+    ///     sum * scaled.factors.load(row)
     /// })?;
     /// let (m, n, k) = (40, 24, 16);
     /// let device = Device::sim()?;

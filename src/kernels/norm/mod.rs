@@ -345,19 +345,19 @@ fn body<'b>(
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
     let part = tile.part::<Input>(k, row * pitch, columns);
-    let weight = config.weight.then(|| part.load_columns(k, weight));
-    let bias = config.bias.then(|| part.load_columns(k, bias));
-    let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);
+    let weight = config.weight.then(|| part.load_columns(weight));
+    let bias = config.bias.then(|| part.load_columns(bias));
+    let mut elements = part.load_elements(x.offset(row * pitch), 0.0);
     let residual = residual.map(|residual| residual.offset(row * pitch));
-    let before = residual.map(|residual| part.load_elements(k, residual, 0.0));
+    let before = residual.map(|residual| part.load_elements(residual, 0.0));
     if let (Some(residual), Some(before)) = (residual, before) {
         elements = elements.plus(&before);
-        part.store_elements(k, residual, &elements);
+        part.store_elements(residual, &elements);
     }
     let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
     let is_layer = config.kind == NormKind::Layer;
     let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
-    let mean = is_layer.then(|| part.sum(k, own_sum()) / count);
+    let mean = is_layer.then(|| part.sum(own_sum()) / count);
     // Converted again each time, because packed elements take fewer registers across a reduction
     // than `f32`.
     let values = || elements.iter_f32();
@@ -370,13 +370,13 @@ fn body<'b>(
         None => values().collect(),
     };
     let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
-    let factor = (part.sum(k, squares) / count + epsilon).rsqrt() * scale;
-    let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32(k)));
+    let factor = (part.sum(squares) / count + epsilon).rsqrt() * scale;
+    let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32()));
     let results = values().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
         let value = mean.map_or(value, |mean| value - mean) * factor;
         let value = weight.map_or(value, |weight| value * weight);
         bias.map_or(value, |bias| bias.fma(scale, value))
     });
-    part.store(k, y.offset(row * y_pitch), results);
+    part.store(y.offset(row * y_pitch), results);
 }

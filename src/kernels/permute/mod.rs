@@ -247,10 +247,10 @@ fn build(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<Input>>, BuildErr
             });
             let (x, y) = (x.offset(from), y.offset(to));
             let part = tile.part_at(k, x, columns);
-            k.for_(range(0, part.steps()), (), |k, step, ()| {
+            k.for_(range(0, part.steps()), (), |_, step, ()| {
                 let part = part.step(step);
-                let copy = part.load_copy(k, x);
-                part.store_copy(k, y, &copy);
+                let copy = part.load_copy(x);
+                part.store_copy(y, &copy);
             });
         },
     )

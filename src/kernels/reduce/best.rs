@@ -49,8 +49,8 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
     }
 
     /// Returns the bound's value and column: only elements before it matter.
-    pub(super) fn bound(&self, k: &Body<'b, '_>) -> (Val<'b, f32>, Val<'b, i32>) {
-        (self.bound.0.get(k), self.bound.1.get(k))
+    pub(super) fn bound(&self) -> (Val<'b, f32>, Val<'b, i32>) {
+        (self.bound.0.get(), self.bound.1.get())
     }
 
     /// Raises the bound to about the `count`-th largest of these values, of which every lane has
@@ -80,36 +80,36 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
             },
         );
         let value = value_of::<T>(low);
-        self.bound.0.set(k, value);
+        self.bound.0.set(value);
         // Negative infinity may stand for a missing element.
-        self.bound.1.set(k, value.eq(f32::NEG_INFINITY).select(i32::MAX, end));
+        self.bound.1.set(value.eq(f32::NEG_INFINITY).select(i32::MAX, end));
     }
 
     /// Adds one element from each lane in which `holds` is true. It may be NaN, or not come before
     /// the bound.
     pub(super) fn add(&self, k: &mut Body<'b, '_>, holds: Val<'b, bool>, column: Val<'b, i32>) {
-        let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
+        let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get());
         let at = len + (lanes & k.lanemask_lt()).popc();
-        k.if_(holds, |k| self.shared.store(k, at, column.cvt::<u32>()));
+        k.if_(holds, |_| self.shared.store(at, column.cvt::<u32>()));
         let len = len + lanes.popc();
-        self.len.set(k, len);
+        self.len.set(len);
         k.if_(len.ge(32), |k| self.merge_candidates(k));
     }
 
     /// Merges the last 32 candidates (or all, if fewer) into the list, and raises the bound.
     pub(super) fn merge_candidates(&self, k: &mut Body<'b, '_>) {
-        let len = self.len.get(k);
+        let len = self.len.get();
         let first = len.max(32) - 32;
         let at = first + k.lane_id().cvt::<u32>();
         k.bar_warp(WARP);
-        let mut entry = k.if_with(at.lt(len), [0; N], |k| {
-            let column = self.shared.load(k, at).cvt::<i32>();
-            let value = self.row.load_with(k, column, <Global<T>>::access()).cvt::<f32>();
+        let mut entry = k.if_with(at.lt(len), [0; N], |_| {
+            let column = self.shared.load(at).cvt::<i32>();
+            let value = self.row.load_with(column, <Global<T>>::access()).cvt::<f32>();
             let is_number = value.eq(value);
             entry::<T, N>(value, column).map(|word| is_number.select(word, 0))
         });
         k.bar_warp(WARP);
-        self.len.set(k, first);
+        self.len.set(first);
         // A bitonic sort over the lanes, worst element first.
         for log in 1..=5 {
             let descends = (k.lane_id() & (1 << log)).ne(0);
@@ -121,18 +121,18 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         others.push(entry);
         self.merge(k, &others);
         // The list's last element, if the list is full.
-        let of_lane = self.list[self.list.len() - 1].each_ref().map(|word| word.get(k));
+        let of_lane = self.list[self.list.len() - 1].each_ref().map(|word| word.get());
         let last = of_lane.map(|word| k.shfl_idx(WARP, word, (self.count - 1) % 32));
         let (value, column) = element::<T, N>(last);
-        k.if_(last[0].ne(0), |k| {
-            self.bound.0.set(k, value);
-            self.bound.1.set(k, column);
+        k.if_(last[0].ne(0), |_| {
+            self.bound.0.set(value);
+            self.bound.1.set(column);
         });
     }
 
     /// Merges elements sorted from worst to best into the list: one step of a bitonic sort.
     fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b, N>]) {
-        let own = self.list.iter().map(|words| words.each_ref().map(|word| word.get(k)));
+        let own = self.list.iter().map(|words| words.each_ref().map(|word| word.get()));
         let best = own.zip(others).map(|(own, other)| choose(is_better(own, *other), own, *other));
         let mut found: Vec<_> = best.collect();
         if let [a, b] = found[..] {
@@ -143,15 +143,15 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
             for stride in [16, 8, 4, 2, 1] {
                 own = exchange(k, own, stride, k.constant(true));
             }
-            words.iter().zip(own).for_each(|(word, own)| word.set(k, own));
+            words.iter().zip(own).for_each(|(word, own)| word.set(own));
         }
     }
 
     /// Returns value and column of the lane's elements in the list, elements `i` and `32 + i` for
     /// lane `i`. A missing element is negative infinity with column -1.
-    pub(super) fn elements(&self, k: &Body<'b, '_>) -> Vec<(Val<'b, f32>, Val<'b, i32>)> {
+    pub(super) fn elements(&self) -> Vec<(Val<'b, f32>, Val<'b, i32>)> {
         let of = |words: &[Var<'b, u32>; N]| {
-            let words = words.each_ref().map(|word| word.get(k));
+            let words = words.each_ref().map(|word| word.get());
             let (has, (value, column)) = (words[0].ne(0), element::<T, N>(words));
             (has.select(value, f32::NEG_INFINITY), has.select(column, -1))
         };
@@ -181,7 +181,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
     fn store(&self, k: &Body<'b, '_>) {
         for (number, words) in (0..).zip(&self.list) {
             let to = self.shared.offset((k.lane_id() + number * 32) * N as i32);
-            (0..).zip(words).for_each(|(at, word): (i32, _)| to.store(k, at, word.get(k)));
+            (0..).zip(words).for_each(|(at, word): (i32, _)| to.store(at, word.get()));
         }
     }
 
@@ -191,7 +191,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         let last = self.list.len() as i32 * 32 - 1;
         let load = |number: i32| {
             let from = list.offset((-k.lane_id() + (last - number * 32)) * N as i32);
-            array::from_fn(|word| from.load(k, word as i32))
+            array::from_fn(|word| from.load(word as i32))
         };
         let others: Vec<_> = (0..self.list.len() as i32).map(load).collect();
         self.merge(k, &others);

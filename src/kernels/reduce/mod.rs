@@ -386,7 +386,7 @@ fn build(config: &RowReduceConfig) -> Result<Kernel<Params<Input, Output>>, Buil
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<Input>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let is_first = part.is_leader(k) & row.lt(sizes[0].cvt::<i64>());
+            let is_first = part.is_leader() & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step that had it, and looks
                 // for the column in that step only.
@@ -405,27 +405,27 @@ fn build(config: &RowReduceConfig) -> Result<Kernel<Params<Input, Output>>, Buil
                 if tile.cluster > 1 {
                     // Columns are exchanged bit-cast to `f32`.
                     let own = [max, found.1.bitcast()];
-                    let [max, at] = part.reduce(k, own, |_, a, b| {
+                    let [max, at] = part.reduce(own, |_, a, b| {
                         let [a, b] = [a, b].map(|[value, at]| (value, at.bitcast()));
                         let (value, at) = op.combined(a, b);
                         [value, at.bitcast()]
                     });
                     found = (max, at.bitcast());
                 }
-                k.if_(is_first, |k| y.store(k, row, op.finished(found, columns)));
+                k.if_(is_first, |_| y.store(row, op.finished(found, columns)));
                 return;
             }
             let (identity, combine) = op.monoid();
             let own = k.for_(range(0, part.steps()), identity, |k, step, sum| {
-                let mut values = part.step(step).load(k, x, identity);
+                let mut values = part.step(step).load(x, identity);
                 if op == RowReduceOp::Norm {
                     values = values.iter().map(|value| *value * *value).collect();
                 }
                 combine(sum, tree(k.constant(identity), &values, combine))
             });
-            let [result] = part.reduce(k, [own], |_, [a], [b]| [combine(a, b)]);
+            let [result] = part.reduce([own], |_, [a], [b]| [combine(a, b)]);
             let result = (result, columns);
-            k.if_(is_first, |k| y.store(k, row, op.finished(result, columns)));
+            k.if_(is_first, |_| y.store(row, op.finished(result, columns)));
         },
     )
 }

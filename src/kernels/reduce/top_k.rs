@@ -295,7 +295,7 @@ fn build<const N: usize>(config: &TopKConfig) -> Result<Kernel<Params<Input>>, B
                 let behind = first + tile.capacity(Input::scalar()) as i32;
                 k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
-                let (bound, column) = best.bound(k);
+                let (bound, column) = best.bound();
                 let passes = max.gt(bound) | (max.eq(bound) & first.lt(column));
                 k.if_(k.vote_any(WARP, passes), |k| {
                     k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
@@ -314,13 +314,13 @@ fn build<const N: usize>(config: &TopKConfig) -> Result<Kernel<Params<Input>>, B
             let (warps, lane) = (tile.team as i32 / 32, k.lane_id());
             let warp = k.thread_idx().x / 32 % warps;
             best.join(k, warp, warps);
-            for (number, (value, column)) in (0..).zip(best.elements(k)) {
+            for (number, (value, column)) in (0..).zip(best.elements()) {
                 let rank = lane + number * 32;
                 let is_result = warp.eq(0) & rank.lt(count) & row.lt(sizes[0].cvt::<i64>());
-                k.if_(is_result, |k| {
+                k.if_(is_result, |_| {
                     let at = row * i64::from(count) + rank.cvt::<i64>();
-                    values.store(k, at, value);
-                    indices.store(k, at, column);
+                    values.store(at, value);
+                    indices.store(at, column);
                 });
             }
         },

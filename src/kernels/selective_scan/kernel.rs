@@ -126,17 +126,17 @@ impl SelectiveScanConfig {
         let in_channel = |row: Val<'b, i64>| row * i64::from(states) + state.cvt::<i64>();
         let zeros = vec![k.constant(0.0f32); share as usize];
         let (in_a, in_states) = (in_channel(channel.cvt()), in_channel(row));
-        let a = k.if_with(channel.lt(p.channels), zeros.clone(), |k| {
+        let a = k.if_with(channel.lt(p.channels), zeros.clone(), |_| {
             let a = p.a.offset(in_a);
-            (0..share).map(|n| a.load(k, n) * LOG2_E).collect()
+            (0..share).map(|n| a.load(n) * LOG2_E).collect()
         });
-        let h = k.if_with(channel.lt(p.initial_channels), zeros, |k| {
+        let h = k.if_with(channel.lt(p.initial_channels), zeros, |_| {
             let initial = p.initial.offset(in_states);
-            (0..share).map(|n| initial.load(k, n)).collect()
+            (0..share).map(|n| initial.load(n)).collect()
         });
         let chunks = (p.length + (steps - 1)) / steps;
         let h = k.for_(range(0, chunks), h, |k, chunk, h| {
-            let loaded = block.stage(k, &mine, &matrices, chunk);
+            let loaded = block.stage(&mine, &matrices, chunk);
             k.barrier();
             let h = block.advance(k, &a, h);
             k.barrier();
@@ -144,9 +144,9 @@ impl SelectiveScanConfig {
             h
         });
         if let Some(last) = last {
-            k.if_(channel.lt(p.channels), |k| {
+            k.if_(channel.lt(p.channels), |_| {
                 let last = last.offset(in_states);
-                (0..).zip(&h).for_each(|(n, h)| last.store(k, n, *h));
+                (0..).zip(&h).for_each(|(n, h)| last.store(n, *h));
             });
         }
     }
@@ -195,7 +195,7 @@ impl<'b> Block<'b> {
         let index = self.batch * p.channels.cvt::<i64>() + channel.cvt::<i64>();
         let [bias, skip] =
             [(p.bias, p.bias_channels), (p.skip, p.skip_channels)].map(|(from, count)| {
-                k.if_with(exists & channel.lt(count), 0.0, |k| from.load(k, channel))
+                k.if_with(exists & channel.lt(count), 0.0, |_| from.load(channel))
             });
         let [part, gate] =
             [p.length, p.gate_length].map(|steps| self.part(k, exists.select(steps, 0)));
@@ -228,7 +228,6 @@ impl<'b> Block<'b> {
     #[inline]
     fn stage(
         &self,
-        k: &mut Body<'b, '_>,
         channels: &[Channel<'b>],
         states: &[Sequence<'b>],
         chunk: Val<'b, i32>,
@@ -244,16 +243,16 @@ impl<'b> Block<'b> {
         for Channel { sequence: Sequence { start, part, .. }, gate, .. } in channels {
             let (part, gate) = (part.step(chunk), gate.step(chunk));
             loaded.push(Elements {
-                x: part.load_elements(k, p.x.offset(*start), 0.0),
-                dt: part.load_elements(k, p.dt.offset(*start), fill),
-                gate: gate.load_elements(k, p.gate.offset(*start), 0.0),
+                x: part.load_elements(p.x.offset(*start), 0.0),
+                dt: part.load_elements(p.dt.offset(*start), fill),
+                gate: gate.load_elements(p.gate.offset(*start), 0.0),
             });
         }
         let mut matrices = Vec::new();
         for (from, to) in [(p.b, self.b), (p.c, self.c)] {
             for sequence in states {
                 let part = sequence.part.step(chunk);
-                let elements = part.load_elements(k, from.offset(sequence.start), 0.0);
+                let elements = part.load_elements(from.offset(sequence.start), 0.0);
                 matrices.push((sequence, elements, to));
             }
         }
@@ -266,14 +265,14 @@ impl<'b> Block<'b> {
             for (to, values) in [(self.deltas, deltas), (self.inputs, inputs)] {
                 let vectors = values.chunks(self.vector() as usize);
                 for (at, vector) in self.places(&channel.sequence).into_iter().zip(vectors) {
-                    to.store_slice(k, at, vector);
+                    to.store_slice(at, vector);
                 }
             }
         }
         let pitch = SelectiveScanConfig::padded(self.config.states, &self.tile);
         for (sequence, elements, to) in matrices {
             for (step, value) in sequence.part.columns().into_iter().zip(elements.iter_f32()) {
-                to.store(k, step * pitch + sequence.row, value);
+                to.store(step * pitch + sequence.row, value);
             }
         }
         loaded
@@ -295,11 +294,11 @@ impl<'b> Block<'b> {
         k.for_(range(0, steps).step(TOGETHER), h, |k, first, mut h| {
             let at = row * pitch + first;
             let [deltas, inputs] =
-                [self.deltas, self.inputs].map(|from| load_shared(k, from, at, TOGETHER));
+                [self.deltas, self.inputs].map(|from| load_shared(from, at, TOGETHER));
             let mut sums = Vec::new();
             for (step, (delta, input)) in (0..).zip(deltas.into_iter().zip(inputs)) {
                 let at = (first + step) * state_pitch + lane * share;
-                let [b, c] = [self.b, self.c].map(|from| load_shared(k, from, at, share));
+                let [b, c] = [self.b, self.c].map(|from| load_shared(from, at, share));
                 for ((h, a), b) in h.iter_mut().zip(a).zip(b) {
                     *h = (delta * *a).exp2_fast().fma(*h, input * b);
                 }
@@ -309,7 +308,7 @@ impl<'b> Block<'b> {
             let sums = k.reduce(Group::Lanes(lanes), sums, |_, a, b| {
                 a.into_iter().zip(b).map(|(a, b)| a + b).collect()
             });
-            k.if_(lane.eq(0), |k| self.sums.store_slice(k, at, &sums));
+            k.if_(lane.eq(0), |_| self.sums.store_slice(at, &sums));
             h
         })
     }
@@ -328,10 +327,10 @@ impl<'b> Block<'b> {
             channels.iter().zip(loaded)
         {
             // Shared memory can have more rows than the block has channels.
-            k.if_(sequence.row.lt(self.config.channels), |k| {
+            k.if_(sequence.row.lt(self.config.channels), |_| {
                 let places = self.places(sequence).into_iter();
                 let sums: Vec<_> =
-                    places.flat_map(|at| load_shared(k, self.sums, at, self.vector())).collect();
+                    places.flat_map(|at| load_shared(self.sums, at, self.vector())).collect();
                 let values = sums.into_iter().zip(x.iter_f32()).zip(gate.iter_f32());
                 let values = values.map(|((sum, x), gate)| {
                     let y = x.fma(*skip, sum);
@@ -339,7 +338,7 @@ impl<'b> Block<'b> {
                     has_gate.select(y * gate.max_nan(-100.0).silu_fast(), y)
                 });
                 let part = sequence.part.step(chunk);
-                part.store(k, self.p.y.offset(sequence.start), values);
+                part.store(self.p.y.offset(sequence.start), values);
             });
         }
     }
@@ -357,14 +356,8 @@ impl DeltaActivation {
 
 /// Loads `count` adjacent values, a power of two, in vectors of at most 16 bytes.
 #[inline]
-fn load_shared<'b>(
-    k: &Body<'b, '_>,
-    from: Val<'b, Shared<f32>>,
-    at: Val<'b, i32>,
-    count: u32,
-) -> Vec<Val<'b, f32>> {
+fn load_shared<'b>(from: Val<'b, Shared<f32>>, at: Val<'b, i32>, count: u32) -> Vec<Val<'b, f32>> {
     let len = count.min(4);
-    let vectors =
-        (0..count).step_by(len as usize).filter_map(|more| from.load_any(k, at + more, len));
+    let vectors = (0..count).step_by(len as usize).filter_map(|more| from.load_any(at + more, len));
     vectors.filter_map(|vector| vector.values::<f32>()).flatten().collect()
 }

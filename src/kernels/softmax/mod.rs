@@ -198,12 +198,12 @@ fn build(config: &SoftmaxConfig) -> Result<Kernel<Params<Input, Output>>, BuildE
         |k, ((x, x_pitch), (y, y_pitch), sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<Input>(k, row * x_pitch, columns);
-            let elements = part.load_elements(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
+            let elements = part.load_elements(x.offset(row * x_pitch), f32::NEG_INFINITY);
             // Clamped to a finite value, so that a thread without elements has sum 0.
             let own = Exponent::below(elements.max(k.constant(f32::MIN)));
             let powers = elements.iter_f32().map(|value| own.power(value));
             let sum = chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
-            let [max, sum] = part.reduce(k, [own.max, sum], |_, [a, sum_a], [b, sum_b]| {
+            let [max, sum] = part.reduce([own.max, sum], |_, [a, sum_a], [b, sum_b]| {
                 let (all, is_a) = (Exponent::below(a.max(b)), a.ge(b));
                 let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
                 [all.max, low.fma(all.factor(a.min(b)), high)]
@@ -213,10 +213,10 @@ fn build(config: &SoftmaxConfig) -> Result<Kernel<Params<Input, Output>>, BuildE
             let (all, y) = (Exponent::below(max), y.offset(row * y_pitch));
             if log {
                 let log_sum = sum.ln() - all.exponent(max) / all.scale;
-                part.store(k, y, elements.iter_f32().map(|value| value - max - log_sum));
+                part.store(y, elements.iter_f32().map(|value| value - max - log_sum));
             } else {
-                let scale = k.constant(1.0) / sum;
-                part.store(k, y, elements.iter_f32().map(|value| all.power(value) * scale));
+                let scale = 1.0 / sum;
+                part.store(y, elements.iter_f32().map(|value| all.power(value) * scale));
             }
         },
     )

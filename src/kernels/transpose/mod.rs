@@ -377,7 +377,7 @@ fn build_body(config: &TransposeConfig) -> Result<Kernel<Declared>, BuildErrors>
         &name,
         target,
         |k, ((x, x_pitch, len), (y, y_pitch), sizes, own, tiles, (counts, strides))| {
-            let at = TileScheduler::new(k, raster, tiles).tile(k, k.block_idx().x);
+            let at = TileScheduler::new(k, raster, tiles).tile(k.block_idx().x);
             let [row, column] = [at.row * own[0], at.column * own[1]];
             let matrix = at.batch * tile.matrices as i32;
             let left = [sizes[0] - row, sizes[1] - column, sizes[2] - matrix];
@@ -391,25 +391,25 @@ fn build_body(config: &TransposeConfig) -> Result<Kernel<Declared>, BuildErrors>
             let y = MatrixRows { base: y, pitch: y_pitch, batch: y_batch, first, left };
 
             let shared = SharedTensor::<X>::shared_aligned(k, tile.layout()?, 16);
-            tile.input().copy_to(k, &x, len, &shared.composition(k, &tile.input_vectors()));
+            tile.input().copy_to(k, &x, len, &shared.composition(&tile.input_vectors()));
             k.barrier();
-            let own = shared.composition(k, &tile.output_vectors()?);
-            let own = own.slice(k, (.., k.thread_idx().x, ..));
-            tile.output().store(k, &y, |k, vector| {
+            let own = shared.composition(&tile.output_vectors()?);
+            let own = own.slice((.., k.thread_idx().x, ..));
+            tile.output().store(k, &y, |_, vector| {
                 let (shared, leads) = (&shared, x.leads(vector.matrix));
-                let own = own.slice(k, (.., vector.number));
-                move |k, rows| match access {
+                let own = own.slice((.., vector.number));
+                move |_, rows| match access {
                     RowAccess::Ragged => {
                         let line = |row| vector.matrix * tile.rows as i32 + row;
                         let element =
-                            |row: &_| shared.load(k, (line(*row), vector.row + leads.of(*row)));
+                            |row: &_| shared.load((line(*row), vector.row + leads.of(*row)));
                         AnyVector::pack::<X>(&rows.iter().map(element).collect::<Vec<_>>())
                     }
                     _ if tile.has_matrices => {
                         let matrices = own.data().to_pointer();
-                        Some(matrices.ldmatrix_any(k, 0, MatrixCount::X4, MatrixOrder::Trans))
+                        Some(matrices.ldmatrix_any(0, MatrixCount::X4, MatrixOrder::Trans))
                     }
-                    _ => AnyVector::pack::<X>(own.load_all(k).values()),
+                    _ => AnyVector::pack::<X>(own.load_all().values()),
                 }
             });
             Ok::<(), LayoutError>(())

@@ -19,7 +19,7 @@ impl Fault {
     /// use tilewright::ir::{GlobalMut, Kernel, Record, Target};
     /// use tilewright::sim::Fault;
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("fill", Target::SM_80, |k, (x,)| {
-    ///     x.store(k, k.thread_idx().x, 7)
+    ///     x.store(k.thread_idx().x, 7)
     /// })?;
     /// // Thread 16 of block 0 stores 4 bytes at byte 64 of 64.
     /// let record = Record::read(&[1, 1, 16, 0, 0, 0, 0, 0, 64, 64, 4, 0]).unwrap();

@@ -46,14 +46,14 @@ use crate::tensor::view::tensor::Tensor;
 /// let kernel = Kernel::<(Global<f16>,)>::build("k", Target::SM_80, |k, (x,)| {
 ///     let thread = k.thread_idx().x;
 ///     let (bring, load) = (bring.slice(thread), load.slice(thread));
-///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((16, 64) : (64, 1)));
+///     let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), layout!((16, 64) : (64, 1)));
 ///     let tile = SharedTensor::<f16>::shared(k, layout!((16, 64) : (72, 1)));
-///     bring.copy(k, &bring.partition_s(k, &x), &bring.partition_d(k, &tile));
+///     bring.copy(&bring.partition_s(&x), &bring.partition_d(&tile));
 ///     k.cp_async_wait_all();
 ///     k.barrier();
-///     let from = load.partition_s(k, &tile);
-///     let held: RegisterTensor<'_, f16> = load.partition_d(k, &tile).fragment_like(k);
-///     load.copy(k, &from, &held);
+///     let from = load.partition_s(&tile);
+///     let held: RegisterTensor<'_, f16> = load.partition_d(&tile).fragment_like();
+///     load.copy(&from, &held);
 /// })?;
 /// let count = |what: &str| kernel.ptx().text().matches(what).count();
 /// assert_eq!(count("cp.async.cg.shared.global"), 16 * 64 / 32 / 8);
@@ -83,15 +83,16 @@ impl<'b> ThrCopy<'_, 'b> {
     /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
     /// let copy = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
-    ///     let part = copy.slice(k.thread_idx().x).partition_s(k, &a);
+    ///     let a = Tensor::new(a, layout!((64, 32) : (32, 1)));
+    ///     let part = copy.slice(k.thread_idx().x).partition_s(&a);
     ///     assert_eq!(part.layout().to_string(), "((1,4),8,2):((0,1),256,16)");
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "partition_S")]
     #[track_caller]
-    pub fn partition_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_s<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.partition(k, "partition_S", tensor, Side::Source)
     }
 
@@ -100,7 +101,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// destination match.
     #[doc(alias = "partition_D")]
     #[track_caller]
-    pub fn partition_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_d<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.partition(k, "partition_D", tensor, Side::Destination)
     }
 
@@ -124,7 +126,7 @@ impl<'b> ThrCopy<'_, 'b> {
                 let by_thread = tensor.with_layout(k, operation, Ok(layout)).with_names(names);
                 let mut coord = vec![self.thread.clone()];
                 coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
-                by_thread.slice(k, DeviceCoord::Tuple(coord))
+                by_thread.slice(DeviceCoord::Tuple(coord))
             }
             Err(kind) => {
                 tensor.failed(k, operation, kind);
@@ -138,7 +140,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// `retile_S`. Use it for example to store accumulators with `stmatrix`.
     #[doc(alias = "retile")]
     #[track_caller]
-    pub fn retile_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn retile_s<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.retile(k, "retile_S", tensor)
     }
 
@@ -166,15 +169,16 @@ impl<'b> ThrCopy<'_, 'b> {
     ///     let (thr, load) = (mma.slice(thread), load.slice(thread));
     ///     let b = thr.fragment_b::<f16>(k, shape!(64, 32));
     ///     assert_eq!(b.layout().to_string(), "((2,2),4,2):((1,2),4,16)");
-    ///     let to = load.retile_d(k, &b);
+    ///     let to = load.retile_d(&b);
     ///     assert_eq!(to.layout().to_string(), "((8,1),2,2):((1,0),8,16)");
-    ///     load.copy(k, &load.partition_s(k, &tile), &to);
+    ///     load.copy(&load.partition_s(&tile), &to);
     /// })?;
     /// assert_eq!(kernel.ptx().text().matches("ldmatrix.sync.aligned.m8n8.x4").count(), 4);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn retile_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn retile_d<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.retile(k, "retile_D", tensor)
     }
 
@@ -206,15 +210,16 @@ impl<'b> ThrCopy<'_, 'b> {
     ///
     /// `cp.async` copies only start here: commit their group and wait for it before the barrier.
     #[track_caller]
-    pub fn copy<S, D>(&self, k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+    pub fn copy<S, D>(&self, source: &Tensor<S>, destination: &Tensor<D>)
     where
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
+        let k = &destination.body();
         let Some(steps) = self.checked(k, "copy", source, destination) else { return };
         let op = *self.copy.atom().op();
         for step in &steps {
-            execute(k, op, step, None);
+            execute(op, step, None);
         }
     }
 
@@ -242,13 +247,13 @@ impl<'b> ThrCopy<'_, 'b> {
     /// type Params = (Global<f32>, GlobalMut<f32>, i32);
     /// let kernel = Kernel::<Params>::build("rows", Target::SM_80, |k, (x, y, rows)| {
     ///     let thr = copy.slice(k.thread_idx().x);
-    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((8, 16) : (16, 1)));
+    ///     let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), layout!((8, 16) : (16, 1)));
     ///     let tile = SharedTensor::<f32>::shared(k, layout!((8, 16) : (20, 1)));
-    ///     let inside = thr.partition_s(k, &Tensor::identity(k, shape!(8, 16))).within(k, (rows, ..));
-    ///     thr.copy_if(k, &inside, &thr.partition_s(k, &x), &thr.partition_d(k, &tile));
+    ///     let inside = thr.partition_s(&Tensor::identity(k, shape!(8, 16))).within((rows, ..));
+    ///     thr.copy_if(&inside, &thr.partition_s(&x), &thr.partition_d(&tile));
     ///     k.cp_async_wait_all();
     ///     k.barrier();
-    ///     y.store(k, k.thread_idx().x, tile.load(k, (k.thread_idx().x, 15)));
+    ///     y.store(k.thread_idx().x, tile.load((k.thread_idx().x, 15)));
     /// })?;
     /// assert_eq!(kernel.ptx().text().matches("cp.async.cg.shared.global").count(), 4);
     /// let device = Device::sim()?;
@@ -260,9 +265,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn copy_if<'k: 'b, S, D>(
+    pub fn copy_if<S, D>(
         &self,
-        k: &mut Body<'k, '_>,
         predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
@@ -270,14 +274,15 @@ impl<'b> ThrCopy<'_, 'b> {
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
+        let k = &mut destination.body();
         let steps = self.checked_if(k, "copy_if", predicate, source, destination);
         let op = *self.copy.atom().op();
         for (step, inside) in steps.into_iter().flatten() {
             match (op, inside) {
                 (_, None) | (CopyOp::CpAsync { zero_fill: true, .. }, _) => {
-                    execute(k, op, &step, inside);
+                    execute(op, &step, inside);
                 }
-                (_, Some(inside)) => k.if_(inside, |k| execute(k, op, &step, None)),
+                (_, Some(inside)) => k.if_(inside, |_| execute(op, &step, None)),
             }
         }
     }
@@ -286,9 +291,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// without reading them. A `cp.async` atom must have `zero_fill`. Use it for tiles that reach
     /// beyond their tensor.
     #[track_caller]
-    pub fn copy_zfill<'k: 'b, S, D>(
+    pub fn copy_zfill<S, D>(
         &self,
-        k: &mut Body<'k, '_>,
         predicate: &impl IntoPredicate<'b>,
         source: &Tensor<S>,
         destination: &Tensor<D>,
@@ -296,6 +300,7 @@ impl<'b> ThrCopy<'_, 'b> {
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
+        let k = &mut destination.body();
         let steps = self.checked_if(k, "copy_zfill", predicate, source, destination);
         let Some(steps) = steps else { return };
         let op = *self.copy.atom().op();
@@ -306,24 +311,24 @@ impl<'b> ThrCopy<'_, 'b> {
         }
         for (step, inside) in steps {
             match (op, inside) {
-                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(k, op, &step, inside),
+                (_, None) | (CopyOp::CpAsync { .. }, _) => execute(op, &step, inside),
                 (_, Some(inside)) => {
                     let Step { from, to } = &step;
                     let held = k.registers::<S::Elem>(from.indices.len() as u32);
-                    held.fill(k, S::Elem::default());
-                    k.if_(inside, |k| {
-                        let values = from.engine.read_vector(k, &from.indices);
+                    held.fill(S::Elem::default());
+                    k.if_(inside, |_| {
+                        let values = from.engine.read_vector(&from.indices);
                         let values = values.and_then(|vector| vector.values::<S::Elem>());
                         for (i, value) in (0..).zip(values.unwrap_or_default()) {
-                            held.set(k, i, value);
+                            held.set(i, value);
                         }
                     });
                     let mut values = Vec::with_capacity(from.indices.len());
                     for i in 0..held.len() {
-                        values.push(held.get(k, i));
+                        values.push(held.get(i));
                     }
                     if let Some(vector) = crate::ir::builder::AnyVector::pack(&values) {
-                        to.engine.write_vector(k, &to.indices, vector);
+                        to.engine.write_vector(&to.indices, vector);
                     }
                 }
             }
@@ -439,21 +444,17 @@ impl<'b> ThrCopy<'_, 'b> {
 /// Executes the atom once. If `inside` is given and false, the destination becomes zero; only
 /// `cp.async` takes it.
 #[track_caller]
-fn execute<'b, 'c, S, D>(
-    k: &Body<'c, '_>,
-    op: CopyOp,
-    step: &Step<S, D>,
-    inside: Option<Val<'c, bool>>,
-) where
-    'b: 'c,
+fn execute<'b, S, D>(op: CopyOp, step: &Step<S, D>, inside: Option<Val<'b, bool>>)
+where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let _call = k.call();
     let Step { from, to } = step;
     let (source, destination) = (&from.engine, &to.engine);
+    let k = &destination.body();
+    let _call = k.call();
     match op {
-        CopyOp::Universal { .. } => step.move_vector(k),
+        CopyOp::Universal { .. } => step.move_vector(),
         CopyOp::CpAsync { bits, cache, .. } => {
             let addresses = (source.address(from.first()), destination.address(to.first()));
             let (ElementAddress::Global(from, from_at), ElementAddress::Shared(to, to_at)) =
@@ -478,38 +479,38 @@ fn execute<'b, 'c, S, D>(
             let ElementAddress::Shared(from, at) = source.address(from.first()) else { return };
             let (count, order) = matrix(matrices, transposed);
             let vector = match S::Elem::scalar().bits() {
-                16 => from.ldmatrix_any(k, at, count, order),
+                16 => from.ldmatrix_any(at, count, order),
                 _ => {
                     // Row offsets are multiples of 16 bytes.
                     let from = from.offset(at).ptr_cast::<u16>();
-                    from.ldmatrix_any(k, 0, count, order)
+                    from.ldmatrix_any(0, count, order)
                 }
             };
-            destination.write_vector(k, &to.indices, vector);
+            destination.write_vector(&to.indices, vector);
         }
         CopyOp::StMatrix { matrices, transposed } => {
             let ElementAddress::Shared(to, at) = destination.address(to.first()) else { return };
             let (_, order) = matrix(matrices, transposed);
-            let Some(vector) = source.read_vector(k, &from.indices) else { return };
+            let Some(vector) = source.read_vector(&from.indices) else { return };
             match S::Elem::scalar().bits() {
-                16 => to.stmatrix(k, at, vector, order),
+                16 => to.stmatrix(at, vector, order),
                 _ => {
                     let Some(vector) = vector.cast(Scalar::U16) else { return };
-                    to.offset(at).ptr_cast::<u16>().stmatrix(k, 0, vector, order);
+                    to.offset(at).ptr_cast::<u16>().stmatrix(0, vector, order);
                 }
             }
         }
         CopyOp::MovMatrix => {
             // `movmatrix` works on 16-bit pairs, whatever the element type.
-            let pair = source.read_vector(k, &from.indices).and_then(|pair| {
+            let pair = source.read_vector(&from.indices).and_then(|pair| {
                 if pair.elem().bits() == 16 { Some(pair) } else { pair.cast(Scalar::U16) }
             });
             if let Some(pair) = pair {
-                destination.write_vector(k, &to.indices, pair.movmatrix());
+                destination.write_vector(&to.indices, pair.movmatrix());
             }
         }
         CopyOp::ShuffleTranspose { apart } => {
-            let pair = source.read_vector(k, &from.indices).and_then(|pair| pair.values::<u32>());
+            let pair = source.read_vector(&from.indices).and_then(|pair| pair.values::<u32>());
             let Some(&[first, second]) = pair.as_deref() else { return };
             // A thread keeps the register of its own index and gives the other one to its partner.
             let upper = (k.lane_id() & apart.cast_signed()).ne(0);
@@ -517,7 +518,7 @@ fn execute<'b, 'c, S, D>(
             let pair = [upper.select(got, first), upper.select(second, got)];
             if let Some(pair) = AnyVector::pack(&pair) {
                 let pair = pair.cast(S::Elem::scalar()).unwrap_or(pair);
-                destination.write_vector(k, &to.indices, pair);
+                destination.write_vector(&to.indices, pair);
             }
         }
         // `check_spaces` has refused these.

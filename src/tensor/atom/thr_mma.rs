@@ -68,7 +68,7 @@ impl TiledMma {
 ///     let thr = mma.slice(k.thread_idx().x);
 ///     let a = SharedTensor::<f32>::shared(k, layout!((64, 8) : (1, 65)));
 ///     // The rows of the thread are 16 apart.
-///     assert_eq!(thr.partition_a(k, &a).layout().to_string(), "(1,4,8):(0,16,65)");
+///     assert_eq!(thr.partition_a(&a).layout().to_string(), "(1,4,8):(0,16,65)");
 ///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
 ///     assert_eq!(accumulators.layout().to_string(), "(1,4,4):(0,1,4)");
 /// })?;
@@ -88,21 +88,24 @@ impl<'b> ThrMma<'_, 'b> {
     /// instruction of K 16 runs twice and reads 12 elements beyond each row. So make tiles in
     /// shared memory whole multiples, and fill their edges with 0.
     #[track_caller]
-    pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_a<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.partition(k, "partition_A", Operand::A, tensor)
     }
 
     /// Returns the elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's
     /// `partition_B`. It rounds up like [`partition_a`](ThrMma::partition_a).
     #[track_caller]
-    pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_b<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.partition(k, "partition_B", Operand::B, tensor)
     }
 
     /// Returns the elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's
     /// `partition_C`. Use it to find where a thread's results belong, for example to store them.
     #[track_caller]
-    pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
+    pub fn partition_c<E: Engine<'b>>(&self, tensor: &Tensor<E>) -> Tensor<E> {
+        let k = &tensor.body();
         self.partition(k, "partition_C", Operand::C, tensor)
     }
 
@@ -130,7 +133,7 @@ impl<'b> ThrMma<'_, 'b> {
         let mut coord = vec![self.thread.clone()];
         let modes = by_thread.rank().saturating_sub(1);
         coord.extend(std::iter::repeat_n(DeviceCoord::All, modes));
-        by_thread.slice(k, DeviceCoord::Tuple(coord))
+        by_thread.slice(DeviceCoord::Tuple(coord))
     }
 
     /// Checks that the tile divides a tensor whose allocation ends with it.
@@ -228,12 +231,12 @@ impl<'b> ThrMma<'_, 'b> {
     ///     let thr = mma.slice(k.thread_idx().x);
     ///     let accumulators = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 32));
     ///     assert_eq!(accumulators.to_string(), "rmem<f16x2> o (2,2,2):(1,2,4)");
-    ///     accumulators.fill(k, Val::splat(k.constant(f16::from_f32(0.0))));
+    ///     accumulators.fill(Val::splat(k.constant(f16::from_f32(0.0))));
     ///     let (a, b) = (thr.fragment_a::<f16>(k, shape!(64, 16)), thr.fragment_b::<f16>(k, shape!(32, 16)));
-    ///     a.fill(k, f16::from_f32(1.0));
-    ///     b.fill(k, f16::from_f32(2.0));
-    ///     mma.gemm_sync(k, &accumulators, &a, &b);
-    ///     assert_eq!(accumulators.elements(k).to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
+    ///     a.fill(f16::from_f32(1.0));
+    ///     b.fill(f16::from_f32(2.0));
+    ///     mma.gemm_sync(&accumulators, &a, &b);
+    ///     assert_eq!(accumulators.elements().to_string(), "rmem<f16> o (4,2,2):(1,4,8)");
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

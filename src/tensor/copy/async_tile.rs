@@ -365,12 +365,12 @@ impl AsyncTile {
     ///         limits,
     ///         &ring,
     ///     );
-    ///     rows.start(k, zero, zero);
+    ///     rows.start(zero, zero);
     ///     k.cp_async_commit_group();
     ///     k.cp_async_wait_group(0);
     ///     k.barrier();
     ///     let row = k.thread_idx().x;
-    ///     k.if_(row.lt(16), |k| y.store(k, row, ring.load(k, (row, 0, 0))));
+    ///     k.if_(row.lt(16), |_| y.store(row, ring.load((row, 0, 0))));
     ///     Ok::<(), tilewright::tensor::TensorError>(())
     /// })?;
     /// let device = Device::sim()?;
@@ -445,9 +445,8 @@ impl<'b, T: Element> LoadedElements<'b, T> {
     /// Stores the elements to shared memory. Call it after other work, so that the loads have time
     /// to arrive.
     #[track_caller]
-    pub fn store<'k: 'b>(&self, k: &mut Body<'k, '_>) {
-        let k = &mut k.rescoped();
-        self.0.iter().for_each(|(to, element)| to.store(k, 0, *element));
+    pub fn store(&self) {
+        self.0.iter().for_each(|(to, element)| to.store(0, *element));
     }
 }
 
@@ -464,8 +463,8 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// The copies are complete after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group))
     /// and a barrier.
     #[track_caller]
-    pub fn start<'k: 'b>(&self, k: &mut Body<'k, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
-        self.start_part(k, stage, depth, 0, 1);
+    pub fn start(&self, stage: Val<'b, i32>, depth: Val<'b, i32>) {
+        self.start_part(stage, depth, 0, 1);
     }
 
     /// Like [`start`](ThrAsyncTile::start), but if elements are too narrow for `cp.async`, they
@@ -473,13 +472,8 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// [`store`](LoadedElements::store) on the result after the step's MMAs, so that the loads'
     /// latency is hidden.
     #[track_caller]
-    pub fn begin<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        stage: Val<'b, i32>,
-        depth: Val<'b, i32>,
-    ) -> LoadedElements<'b, T> {
-        let k = &mut k.rescoped();
+    pub fn begin(&self, stage: Val<'b, i32>, depth: Val<'b, i32>) -> LoadedElements<'b, T> {
+        let k = &mut self.from.body();
         let all = self.part_of(stage, depth, [0, self.tile.copies()]);
         if self.tile.alignment < 4 {
             return LoadedElements(self.load(k, &all));
@@ -492,14 +486,8 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     /// other work. All parts together equal one [`start`](ThrAsyncTile::start). It is a build error
     /// if `part` is not below `parts`.
     #[track_caller]
-    pub fn start_part<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        stage: Val<'b, i32>,
-        depth: Val<'b, i32>,
-        part: u32,
-        parts: u32,
-    ) {
+    pub fn start_part(&self, stage: Val<'b, i32>, depth: Val<'b, i32>, part: u32, parts: u32) {
+        let k = &mut self.from.body();
         if part >= parts {
             return k.report(TensorError {
                 operation: "async_copy",
@@ -572,7 +560,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         for element in 0..16 / self.tile.elem.size_bytes() {
             for (from, to, inside, left) in all {
                 let inside = *inside & left.gt(element);
-                let x = k.if_with(inside, T::default(), |k| from.load(k, element));
+                let x = k.if_with(inside, T::default(), |_| from.load(element));
                 loaded.push((to.offset(element), x));
             }
         }
@@ -584,7 +572,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
     fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, whole_lines, .. } = self.tile;
         if alignment < 4 {
-            return LoadedElements(self.load(k, all)).store(k);
+            return LoadedElements(self.load(k, all)).store();
         }
         for piece in 0..16 / alignment {
             let elements = piece * alignment / elem.size_bytes();

@@ -30,21 +30,21 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 ///
 /// // Rows 2 and 3 of 32 numbers, of a matrix with rows of 40.
 /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("rows", Target::SM_90, |k, (x, y)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16) + 80;
-///     let from = Tensor::new(k, x, layout!((2, 32) : (40, 1)));
+///     let x = TensorPointer::new(x).assume_aligned(16) + 80;
+///     let from = Tensor::new(x, layout!((2, 32) : (40, 1)));
 ///     let tile = SharedTensor::<i32>::shared(k, layout!((2, 32) : (32, 1)));
 ///     let full = k.shared::<u64>(1).mbarrier(0);
 ///     let t = k.thread_idx().x;
 ///     k.if_(t.eq(0), |k| {
-///         full.init(k, 1);
+///         full.init(1);
 ///         k.fence_mbarrier_init();
 ///         let bytes = bulk_copy(k, &from, &tile, full);
 ///         assert_eq!(bytes, 256);
-///         full.arrive_expect_tx(k, bytes);
+///         full.arrive_expect_tx(bytes);
 ///     });
 ///     k.barrier();
-///     full.wait_parity(k, 0);
-///     y.store(k, t, tile.load(k, (0, t)) + tile.load(k, (1, t)));
+///     full.wait_parity(0);
+///     y.store(t, tile.load((0, t)) + tile.load((1, t)));
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("cp.async.bulk.shared::cluster.global").count(), 2);
 /// let device = Device::sim()?;
@@ -59,7 +59,6 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 /// known to start at one, or if a tensor is swizzled.
 #[track_caller]
 pub fn bulk_copy<'b, T: Element, P: PointerType<Elem = T>>(
-    k: &Body<'b, '_>,
     from: &Tensor<TensorPointer<'b, P>>,
     to: &SharedTensor<'b, T>,
     full: MbarrierRef<'_>,
@@ -67,6 +66,7 @@ pub fn bulk_copy<'b, T: Element, P: PointerType<Elem = T>>(
 where
     TensorPointer<'b, P>: Readable<'b, Elem = T>,
 {
+    let k = &to.body();
     let mut all = 0u32;
     for Run { from_index, to_index, bytes } in runs(k, "bulk_copy", from, to) {
         let addresses = (from.engine.address(from_index), to.engine.address(to_index));
@@ -101,10 +101,10 @@ where
 /// use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("squares", Target::SM_90, |k, (y,)| {
-///     let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), layout!(32));
+///     let y = Tensor::new(TensorPointer::new(y).assume_aligned(16), layout!(32));
 ///     let tile = SharedTensor::<i32>::shared(k, layout!(32));
 ///     let t = k.thread_idx().x;
-///     tile.store(k, t, t * t);
+///     tile.store(t, t * t);
 ///     k.fence_proxy_async(ProxySpace::SharedCta);
 ///     k.barrier();
 ///     k.if_(t.eq(0), |k| {
@@ -123,11 +123,8 @@ where
 ///
 /// Build errors are those of [`bulk_copy`].
 #[track_caller]
-pub fn bulk_store<'b, T: Element>(
-    k: &Body<'b, '_>,
-    from: &SharedTensor<'b, T>,
-    to: &GlobalTensorMut<'b, T>,
-) {
+pub fn bulk_store<'b, T: Element>(from: &SharedTensor<'b, T>, to: &GlobalTensorMut<'b, T>) {
+    let k = &to.body();
     for Run { from_index, to_index, bytes } in runs(k, "bulk_store", from, to) {
         let ((to, to_at), (from, at)) = (to.engine.resolve(), from.engine.resolve());
         let to = element(to, to_at.saturating_add(to_index));

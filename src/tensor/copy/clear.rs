@@ -21,23 +21,24 @@ use crate::tensor::view::tensor::Tensor;
 /// use tilewright::tensor::copy::clear;
 /// use tilewright::tensor::view::{Tensor, TensorPointer};
 ///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16);
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |_, (x,)| {
+///     let x = TensorPointer::new(x).assume_aligned(16);
 ///     // Two rows of 8 in rows of 10: the second starts at a multiple of 8 bytes only.
-///     clear(k, &Tensor::new(k, x, layout!((2, 8) : (10, 1))));
+///     clear(&Tensor::new(x, layout!((2, 8) : (10, 1))));
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[doc(alias = "cute::clear")]
 #[track_caller]
-pub fn clear<'b, P>(k: &Body<'b, '_>, tensor: &Tensor<TensorPointer<'b, P>>)
+pub fn clear<'b, P>(tensor: &Tensor<TensorPointer<'b, P>>)
 where
     P: Recast + MutPointer,
     P::Of<u8>: MutPointer,
     P::Of<u16>: MutPointer,
     P::Of<u32>: MutPointer,
 {
+    let k = &tensor.body();
     let _call = k.call();
     if tensor.poisoned {
         return;
@@ -58,9 +59,9 @@ where
         match bytes {
             16 => clear_vector::<P, u32, 4>(k, &at),
             8 => clear_vector::<P, u32, 2>(k, &at),
-            4 => at.recast::<u32>(k).store(k, 0),
-            2 => at.recast::<u16>(k).store(k, 0),
-            _ => at.recast::<u8>(k).store(k, 0),
+            4 => at.recast::<u32>().store(0),
+            2 => at.recast::<u16>().store(0),
+            _ => at.recast::<u8>().store(0),
         }
     }
 }
@@ -83,10 +84,10 @@ where
 /// use tilewright::tensor::view::{Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(16);
 ///     // 16 rows of 8 in rows of 12.
-///     let x = Tensor::new(k, x, layout!((16, 8) : (12, 1)));
-///     cooperative_clear(k, &x, k.thread_idx().x, 8);
+///     let x = Tensor::new(x, layout!((16, 8) : (12, 1)));
+///     cooperative_clear(&x, k.thread_idx().x, 8);
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("st.global.v4").count(), 4);
 /// let device = Device::sim()?;
@@ -102,7 +103,6 @@ where
 /// The build reports a [`LayoutError`] if `threads` does not divide the count of vector stores.
 #[track_caller]
 pub fn cooperative_clear<'b, P>(
-    k: &Body<'b, '_>,
     tensor: &Tensor<TensorPointer<'b, P>>,
     thread: Val<'b, i32>,
     threads: u32,
@@ -112,6 +112,7 @@ pub fn cooperative_clear<'b, P>(
     P::Of<u16>: MutPointer,
     P::Of<u32>: MutPointer,
 {
+    let k = &tensor.body();
     let operation = "cooperative_clear";
     if tensor.poisoned {
         return;
@@ -131,7 +132,7 @@ pub fn cooperative_clear<'b, P>(
         Ok(None) => {}
         Ok(Some(divided)) => {
             let divided = tensor.with_layout(k, operation, Ok(divided));
-            clear(k, &divided.slice(k, (.., (thread, ..))));
+            clear(&divided.slice((.., (thread, ..))));
         }
         Err(error) => tensor.failed(k, operation, error),
     }
@@ -147,6 +148,6 @@ fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(
     P::Of<W>: MutPointer,
 {
     let zero: Val<'_, Vector<W, N>> = Val::pack([k.constant(W::default()); N]);
-    let (base, offset) = at.recast::<W>(k).resolve();
-    base.store_vector(k, offset, zero);
+    let (base, offset) = at.recast::<W>().resolve();
+    base.store_vector(offset, zero);
 }

@@ -139,11 +139,11 @@ impl<'b, T: Element> ThrLines<'b, T> {
     #[track_caller]
     pub fn fetch_with<U: Element>(
         &self,
-        k: &mut Body<'b, '_>,
         origin: [Val<'b, i32>; 3],
         (other, of_other): (&ThrLines<'b, U>, [Val<'b, i32>; 3]),
         programmatic: bool,
     ) -> (FetchedLines<'b, T>, FetchedLines<'b, U>) {
+        let k = &mut self.thread.body();
         let _call = k.call();
         let (fetched, units) = self.locate(origin);
         let (other, of_other) = other.locate(of_other);
@@ -179,11 +179,11 @@ impl<'b, T: Element> ThrLines<'b, T> {
     }
 
     /// Loads a unit's vectors.
-    fn load(&self, k: &Body<'b, '_>, number: u32, from: Val<'b, Global<u32>>) {
+    fn load(&self, number: u32, from: Val<'b, Global<u32>>) {
         for first in [0, 4] {
-            let words = from.load_vector::<4>(k, first as i32).lanes();
+            let words = from.load_vector::<4>(first as i32).lanes();
             for (word, register) in words.into_iter().zip(8 * number + first..) {
-                self.words.set(k, register, word);
+                self.words.set(register, word);
             }
         }
     }
@@ -234,8 +234,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         for (number, unit) in (0..).zip(first) {
             k.if_else(
                 unit.is_inside,
-                |k| self.thr.load(k, number, unit.from),
-                |k| (0..8).for_each(|word| self.thr.words.set(k, 8 * number + word, 0)),
+                |_| self.thr.load(number, unit.from),
+                |_| (0..8).for_each(|word| self.thr.words.set(8 * number + word, 0)),
             );
         }
     }
@@ -249,11 +249,11 @@ impl<'b, T: Element> FetchedLines<'b, T> {
     #[track_caller]
     pub fn store(
         &self,
-        k: &mut Body<'b, '_>,
         to: &SharedTensor<'b, T>,
         along: Val<'b, i32>,
         (depth, more): (u32, Val<'b, bool>),
     ) {
+        let k = &mut self.row.body();
         let _call = k.call();
         let (at, depth) = (self.origin(along), depth as i32);
         let next = if self.thr.of.major == Major::K {
@@ -286,7 +286,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         let units = thr.units(at).into_iter().zip(thr.units(next));
         for (number, (unit, following)) in (0..).zip(units) {
             let [low, high] = [0, 4]
-                .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(k, 8 * number + first + word)));
+                .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(8 * number + first + word)));
             let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
             let words = if by_rows {
                 // The compiler computes these masks once per column.
@@ -299,8 +299,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             let coord = thr.of.coord([unit.line, unit.column]);
             let store = |k: &mut Body<'_, '_>| {
                 let Some(to) = to.element(k, "store", &coord) else { return };
-                let (to, at) = to.plain().recast::<u32>(k).resolve();
-                to.store_vector(k, at, Val::pack(words));
+                let (to, at) = to.plain().recast::<u32>().resolve();
+                to.store_vector(at, Val::pack(words));
             };
             if (number + 1) * GROUP <= total {
                 store(k);
@@ -308,7 +308,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
                 k.if_((thr.thread + (number * GROUP) as i32).lt(total as i32), store);
             }
             let following = thr.vectors(next, &following);
-            k.if_(more, |k| thr.load(k, number, following));
+            k.if_(more, |_| thr.load(number, following));
         }
     }
 
@@ -324,9 +324,9 @@ impl<'b, T: Element> FetchedLines<'b, T> {
             k.if_(index.lt(total) & is_missed, |k| {
                 let from = at.first.offset(unit.offset);
                 for i in 0..per_unit::<T>() {
-                    k.if_(elements.gt(i), |k| {
-                        let x = from.load(k, i);
-                        to.store(k, thr.of.coord([unit.line, unit.column + i]), x);
+                    k.if_(elements.gt(i), |_| {
+                        let x = from.load(i);
+                        to.store(thr.of.coord([unit.line, unit.column + i]), x);
                     });
                 }
             });

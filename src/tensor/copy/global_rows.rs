@@ -83,16 +83,16 @@ impl<'b, T: Element> GlobalRows<'b, T> {
                     let next = row.head.eq(0).select(unit, (unit + 1).min(units - 1));
                     let [low, high] = [unit, next].map(|unit| {
                         let from = source.from.offset(source.unit(row.number, unit));
-                        from.ptr_cast::<u32>().load_vector::<4>(k, 0).lanes()
+                        from.ptr_cast::<u32>().load_vector::<4>(0).lanes()
                     });
                     shifted(low, high, (row.head * size).cvt::<u32>())
                 })
                 .collect();
             for (row, words) in rows.iter().zip(words) {
                 let first = row.head + unit * per;
-                k.if_(row.is_inside & is_unit & (first + per).le(length), |k| {
+                k.if_(row.is_inside & is_unit & (first + per).le(length), |_| {
                     let to = row.to.offset(first).ptr_cast::<u32>();
-                    to.store_vector(k, 0, Val::pack(words));
+                    to.store_vector(0, Val::pack(words));
                 });
             }
         });
@@ -107,11 +107,11 @@ impl<'b, T: Element> GlobalRows<'b, T> {
                     let is_edge = row.is_inside & is_edge & at.lt(length);
                     let at = is_edge.select(at, 0);
                     let unit = source.unit(row.number, at >> per.ilog2());
-                    (is_edge, at, source.from.load(k, unit + (at & (per - 1))))
+                    (is_edge, at, source.from.load(unit + (at & (per - 1))))
                 })
                 .collect();
             for (row, (is_edge, at, x)) in rows.iter().zip(edges) {
-                k.if_(is_edge, |k| row.to.store(k, at, x));
+                k.if_(is_edge, |_| row.to.store(at, x));
             }
         });
     }

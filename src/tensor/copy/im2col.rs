@@ -296,13 +296,13 @@ impl Im2colCopy {
     #[track_caller]
     pub fn load<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         position: impl IntoIterator<Item = I>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
     ) {
+        let k = &map.body();
         let operation = "im2col_load";
         let (origin, Some(base)) = (origin.into(), self.tile.shared_base(k, operation, to)) else {
             return;
@@ -311,7 +311,7 @@ impl Im2colCopy {
         for part in self.tile.parts() {
             let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
             let to = at(base, part.offset());
-            map.cp_async_bulk_tensor_load_im2col(k, to, coords, &offsets, full, L2Policy::Default);
+            map.cp_async_bulk_tensor_load_im2col(to, coords, &offsets, full, L2Policy::Default);
         }
     }
 
@@ -327,13 +327,13 @@ impl Im2colCopy {
     #[track_caller]
     pub fn load_from<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         base: [Val<'b, i32>; RANK],
         offsets: impl IntoIterator<Item = I>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
     ) {
+        let k = &map.body();
         let operation = "im2col_load_from";
         let Some(start) = self.tile.shared_base(k, operation, to) else { return };
         let offsets: Vec<Val<'b, i32>> = offsets.into_iter().map(|at| k.value(at)).collect();
@@ -349,7 +349,7 @@ impl Im2colCopy {
                 *first += clamped(channel);
             }
             let to = at(start, part.offset());
-            map.cp_async_bulk_tensor_load_im2col(k, to, coords, &offsets, full, L2Policy::Default);
+            map.cp_async_bulk_tensor_load_im2col(to, coords, &offsets, full, L2Policy::Default);
         }
     }
 
@@ -360,7 +360,6 @@ impl Im2colCopy {
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         position: impl IntoIterator<Item = I>,
@@ -368,6 +367,7 @@ impl Im2colCopy {
         full: MbarrierRef<'_>,
         ctas: impl IntoVal<'b, u32>,
     ) {
+        let k = &map.body();
         let operation = "im2col_load";
         let (origin, Some(base)) = (origin.into(), self.tile.shared_base(k, operation, to)) else {
             return;
@@ -376,7 +376,7 @@ impl Im2colCopy {
         for part in self.tile.parts() {
             let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
             let (to, policy) = (at(base, part.offset()), L2Policy::Default);
-            map.cp_async_bulk_tensor_multicast_im2col(k, to, coords, &offsets, full, ctas, policy);
+            map.cp_async_bulk_tensor_multicast_im2col(to, coords, &offsets, full, ctas, policy);
         }
     }
 
@@ -392,11 +392,11 @@ impl Im2colCopy {
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMapMut<T, RANK>>,
         from: &SharedTensor<'b, T>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
+        let k = &map.body();
         let operation = "im2col_store";
         let is_outside = |filter: &Filter| filter.corners().0 < 0 || filter.corners().1 > 0;
         if self.filters.iter().any(is_outside) {
@@ -411,7 +411,7 @@ impl Im2colCopy {
         for part in self.tile.parts() {
             let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
             let from = at(base, part.offset());
-            map.cp_async_bulk_tensor_store_im2col(k, coords, from, L2Policy::Default);
+            map.cp_async_bulk_tensor_store_im2col(coords, from, L2Policy::Default);
         }
     }
 }

@@ -47,15 +47,15 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 128);
 ///     let thread = k.thread_idx().x;
 ///     let thr = mma.slice(thread);
-///     let (from_a, from_b) = (load_a.partition(k, thread, &x), load_b.partition(k, thread, &x));
+///     let (from_a, from_b) = (load_a.partition(thread, &x), load_b.partition(thread, &x));
 ///     let a = thr.fragment_words(k, Operand::A, shape!(64, 16));
 ///     let b = thr.fragment_words(k, Operand::B, shape!(64, 16));
 ///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
-///     accumulators.fill(k, 0.0);
+///     accumulators.fill(0.0);
 ///     for step in 0..4 {
-///         load_a.load(k, &from_a.slice(k, (.., .., step)), &a);
-///         load_b.load(k, &from_b.slice(k, (.., .., step)), &b);
-///         mma.gemm_sync(k, &accumulators, &a, &b);
+///         load_a.load(&from_a.slice((.., .., step)), &a);
+///         load_b.load(&from_b.slice((.., .., step)), &b);
+///         mma.gemm_sync(&accumulators, &a, &b);
 ///     }
 /// })?;
 /// let ptx = kernel.ptx();
@@ -195,11 +195,10 @@ impl MatrixLoad {
     #[track_caller]
     pub fn partition<'b, T: Element>(
         &self,
-        k: &Body<'b, '_>,
         thread: Val<'b, i32>,
         tile: &SharedTensor<'b, T>,
     ) -> SharedTensor<'b, T> {
-        self.copy.slice(thread).partition_s(k, tile)
+        self.copy.slice(thread).partition_s(tile)
     }
 
     /// Like [`partition`](MatrixLoad::partition) and [`load`](MatrixLoad::load), for a ring buffer
@@ -222,9 +221,9 @@ impl MatrixLoad {
     ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.layout(3)?, 1024);
     ///     let thread = k.thread_idx().x;
     ///     let words = mma.slice(thread).fragment_words(k, Operand::A, shape!(64, 16));
-    ///     let ring = load.ring(k, thread, &x);
+    ///     let ring = load.ring(thread, &x);
     ///     for step in 0..4 {
-    ///         ring.stage(k.constant(2)).load(k, step, &words);
+    ///         ring.stage(k.constant(2)).load(step, &words);
     ///     }
     ///     Ok::<(), tilewright::tensor::TensorError>(())
     /// })?;
@@ -235,11 +234,11 @@ impl MatrixLoad {
     #[track_caller]
     pub fn ring<'b, T: Element>(
         &self,
-        k: &Body<'b, '_>,
         thread: Val<'b, i32>,
         ring: &SharedTensor<'b, T>,
     ) -> MatrixRing<'_, 'b, T> {
-        let part = self.partition(k, thread, ring);
+        let k = &ring.body();
+        let part = self.partition(thread, ring);
         let mut made = MatrixRing {
             load: self,
             steps: Vec::new(),
@@ -263,7 +262,7 @@ impl MatrixLoad {
         };
         made.stage_bytes = stage * i64::from(T::scalar().size_bytes());
         for step in 0..steps {
-            made.steps.extend(self.addresses(k, &part.slice(k, (.., .., step, 0))));
+            made.steps.extend(self.addresses(k, &part.slice((.., .., step, 0))));
         }
         made
     }
@@ -307,22 +306,17 @@ impl MatrixLoad {
     #[track_caller]
     pub fn load<'b, T: Element, W: Converted>(
         &self,
-        k: &Body<'b, '_>,
         part: &SharedTensor<'b, T>,
         to: &RegisterTensor<'_, W>,
     ) {
+        let k = &to.body();
         if let Some(addresses) = self.addresses(k, part) {
-            self.load_from(k, &addresses, to);
+            self.load_from(&addresses, to);
         }
     }
 
     #[track_caller]
-    fn load_from<'b, W: Converted>(
-        &self,
-        k: &Body<'b, '_>,
-        addresses: &[Address<'b>],
-        to: &RegisterTensor<'_, W>,
-    ) {
+    fn load_from<'b, W: Converted>(&self, addresses: &[Address<'b>], to: &RegisterTensor<'_, W>) {
         if to.poisoned {
             return;
         }
@@ -330,18 +324,18 @@ impl MatrixLoad {
         for ((base, bytes), (_, registers)) in addresses.iter().zip(&self.loads) {
             let (matrices, at) = (base.ptr_cast::<u16>(), bytes / 2);
             let four: Val<'_, Vector<u16, 8>> = match self.form {
-                Form::Matrices { transposed: true } => matrices.ldmatrix(k, at, MatrixOrder::Trans),
-                Form::Matrices { transposed: false } => matrices.ldmatrix(k, at, MatrixOrder::Rows),
+                Form::Matrices { transposed: true } => matrices.ldmatrix(at, MatrixOrder::Trans),
+                Form::Matrices { transposed: false } => matrices.ldmatrix(at, MatrixOrder::Rows),
                 Form::Words => {
                     let word =
-                        base.ptr_cast::<W>().load(k, bytes / i64::from(W::scalar().size_bytes()));
-                    registers.iter().for_each(|register| words.set(k, *register, word));
+                        base.ptr_cast::<W>().load(bytes / i64::from(W::scalar().size_bytes()));
+                    registers.iter().for_each(|register| words.set(*register, word));
                     continue;
                 }
             };
             let four = four.bitcast::<Vector<u32, 4>>().lanes();
             for (word, register) in four.into_iter().zip(registers) {
-                words.set(k, *register, word.cvt::<W>());
+                words.set(*register, word.cvt::<W>());
             }
         }
     }
@@ -375,7 +369,8 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
     /// Loads one step along K into registers (V, MN, 1). It is a build error if the stage has no
     /// such step.
     #[track_caller]
-    pub fn load<W: Converted>(&self, k: &Body<'b, '_>, step: u32, to: &RegisterTensor<'_, W>) {
+    pub fn load<W: Converted>(&self, step: u32, to: &RegisterTensor<'_, W>) {
+        let k = &to.body();
         let _call = k.call();
         let Some(step) = self.steps.get(step as usize) else {
             // A ring without steps is a placeholder for one that could not be made.
@@ -391,6 +386,6 @@ impl<'b, T: Element> MatrixRing<'_, 'b, T> {
         for (base, bytes) in step {
             moved.push((self.moved.map_or(*base, |by| base.offset(by)), *bytes));
         }
-        self.load.load_from(k, &moved, to);
+        self.load.load_from(&moved, to);
     }
 }

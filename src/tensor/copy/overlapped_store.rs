@@ -39,14 +39,14 @@ use crate::tensor::view::tensor::RegisterTensor;
 ///     let thread = k.thread_idx().x;
 ///     let part = store.slice(k, map, staging, thread, k.named_barrier(1, 128));
 ///     let overlapped = OverlappedStore::new(k, part, 128);
-///     let last = k.for_(range(0, 3), overlapped.nothing(k), |k, tile, previous| {
+///     let last = k.for_(range(0, 3), overlapped.nothing(), |k, tile, previous| {
 ///         // Here a kernel starts this tile's MMAs.
-///         overlapped.store(k, previous, 0..overlapped.parts());
+///         overlapped.store(previous, 0..overlapped.parts());
 ///         let acc = mma.slice(thread).fragment_c::<f32>(k, shape!(64, 128));
-///         acc.fill(k, tile.cvt::<f32>());
-///         overlapped.keep(k, &acc, [tile * 64, k.constant(0), k.constant(0)], &())
+///         acc.fill(tile.cvt::<f32>());
+///         overlapped.keep(&acc, [tile * 64, k.constant(0), k.constant(0)], &())
 ///     });
-///     overlapped.finish(k, last);
+///     overlapped.finish(last);
 /// })?;
 /// let device = Device::sim_for(Target::SM_90A)?;
 /// let mut d = device.zeros::<bf16>(3 * 64 * 128)?;
@@ -89,7 +89,7 @@ impl<'s, 'b, T: Element> OverlappedStore<'s, 'b, T> {
             k.report(TensorError { operation: "OverlappedStore", operand, kind });
         }
         let kept = k.registers(store.words_of_columns(columns).max(1));
-        kept.fill(k, 0);
+        kept.fill(0);
         OverlappedStore { store, kept, parts }
     }
 
@@ -100,24 +100,21 @@ impl<'s, 'b, T: Element> OverlappedStore<'s, 'b, T> {
 
     /// Returns the origin that stands for no tile, with which the loop over tiles starts.
     #[track_caller]
-    pub fn nothing(&self, k: &Body<'b, '_>) -> [Val<'b, i32>; 3] {
+    pub fn nothing(&self) -> [Val<'b, i32>; 3] {
+        let k = &self.store.row.body();
         [k.constant(-1), k.constant(0), k.constant(0)]
     }
 
     /// Stores some parts of the tile that is kept, which is at (row, column, matrix) `origin`. Does
     /// nothing if there is no tile yet. All threads of the warp group must call it together.
     #[track_caller]
-    pub fn store<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        origin: [Val<'b, i32>; 3],
-        parts: Range<u32>,
-    ) {
+    pub fn store(&self, origin: [Val<'b, i32>; 3], parts: Range<u32>) {
+        let k = &mut self.store.row.body();
         let _call = k.call();
         let k = &mut k.rescoped();
-        k.if_(origin[0].ge(0), |k| {
+        k.if_(origin[0].ge(0), |_| {
             for part in parts {
-                self.store.part(k, origin, &self.kept, part);
+                self.store.part(origin, &self.kept, part);
             }
         });
     }
@@ -125,22 +122,21 @@ impl<'s, 'b, T: Element> OverlappedStore<'s, 'b, T> {
     /// Keeps a finished tile, each accumulator passed through `map`, and returns its `origin`. The
     /// accumulators are free again afterwards.
     #[track_caller]
-    pub fn keep<'k: 'b>(
+    pub fn keep(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'b, f32>,
         origin: [Val<'b, i32>; 3],
         map: &impl AccumulatorMap<'b>,
     ) -> [Val<'b, i32>; 3] {
-        self.store.keep(k, acc, origin, &self.kept, map);
+        self.store.keep(acc, origin, &self.kept, map);
         origin
     }
 
     /// Stores the last tile and waits until TMA has read it. Call it once, after the loop over
     /// tiles.
     #[track_caller]
-    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, last: [Val<'b, i32>; 3]) {
-        self.store(k, last, 0..self.parts);
-        self.store.finish(k);
+    pub fn finish(&self, last: [Val<'b, i32>; 3]) {
+        self.store(last, 0..self.parts);
+        self.store.finish();
     }
 }

@@ -2,7 +2,7 @@
 //! over a row without keeping it.
 
 use crate::ir::builder::{IntoOperand, VectorElement};
-use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
+use crate::ir::{MutPointer, Pointer as PointerType, Val, Vector};
 
 /// A row of `len` elements that can start anywhere in memory, accessed as vectors of `N`. Vectors
 /// that lie completely inside the row are one access each; the first and the last one are accessed
@@ -25,10 +25,10 @@ use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 /// // Doubles 21 elements from element 3 on.
 /// let kernel = Kernel::<(GlobalMut<bf16>,)>::build("twice", Target::SM_90, |k, (x,)| {
 ///     let row = Row::<_, 8>::new(k, x, 3, 21);
-///     k.for_(range(0, row.vectors()), (), |k, i, ()| {
-///         let values = row.load(k, i, bf16::from_f32(0.0)).cvt::<f32>();
+///     k.for_(range(0, row.vectors()), (), |_, i, ()| {
+///         let values = row.load(i, bf16::from_f32(0.0)).cvt::<f32>();
 ///         let twice = Val::pack(values.lanes().map(|value| value + value));
-///         row.store(k, i, twice.cvt::<bf16>());
+///         row.store(i, twice.cvt::<bf16>());
 ///     });
 /// })?;
 /// assert!(kernel.ptx().text().contains("ld.global.v4.b32"));
@@ -61,11 +61,11 @@ where
     /// so `start` can be any element.
     #[track_caller]
     pub fn new(
-        k: &Body<'b, '_>,
         base: Val<'b, P>,
         start: impl IntoOperand<'b, i64>,
         len: impl IntoOperand<'b, i32>,
     ) -> Self {
+        let k = &base.body();
         let (start, len) = (k.value::<i64>(start), k.value::<i32>(len));
         let aligned = start & !i64::from(Self::LANES - 1);
         let first = (start - aligned).cvt::<i32>();
@@ -93,23 +93,23 @@ where
     /// below [`vectors`](Row::vectors). Choose a `fill` that does not change the result, for
     /// example 0 for a sum.
     #[track_caller]
-    pub fn load<'k: 'b>(
+    pub fn load(
         &self,
-        k: &mut Body<'k, '_>,
         number: impl IntoOperand<'b, i32>,
         fill: impl IntoOperand<'b, P::Elem>,
     ) -> Val<'b, Vector<P::Elem, N>> {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+        let k = &mut self.base.body();
+        let _call = k.call();
         let at = k.value::<i32>(number) * Self::LANES;
         let fill = k.value::<P::Elem>(fill);
         k.if_else(
             self.is_whole(at),
-            |k| k.yield_(self.base.load_vector::<N>(k, at)),
+            |k| k.yield_(self.base.load_vector::<N>(at)),
             |k| {
                 let mut lanes = [fill; N];
                 for (lane, value) in (0..).zip(&mut lanes) {
                     let at = at + lane;
-                    *value = k.if_with(self.has(at), fill, |k| self.base.load(k, at));
+                    *value = k.if_with(self.has(at), fill, |_| self.base.load(at));
                 }
                 k.yield_(Val::pack(lanes))
             },
@@ -118,23 +118,20 @@ where
 
     /// Stores vector `number`; lanes outside the row are not written.
     #[track_caller]
-    pub fn store<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        number: impl IntoOperand<'b, i32>,
-        vector: Val<'b, Vector<P::Elem, N>>,
-    ) where
+    pub fn store(&self, number: impl IntoOperand<'b, i32>, vector: Val<'b, Vector<P::Elem, N>>)
+    where
         P: MutPointer,
     {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+        let k = &mut self.base.body();
+        let _call = k.call();
         let at = k.value::<i32>(number) * Self::LANES;
         k.if_else(
             self.is_whole(at),
-            |k| self.base.store_vector(k, at, vector),
+            |_| self.base.store_vector(at, vector),
             |k| {
                 for (lane, value) in (0..).zip(vector.lanes()) {
                     let at = at + lane;
-                    k.if_(self.has(at), |k| self.base.store(k, at, value));
+                    k.if_(self.has(at), |_| self.base.store(at, value));
                 }
             },
         );

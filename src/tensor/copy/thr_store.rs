@@ -214,8 +214,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ///     let (thread, to) = (k.thread_idx().x, k.shared_aligned::<bf16>(store.elements(), 1024));
     ///     let part = store.slice(k, map, to, thread, k.named_barrier(1, 128));
     ///     let origin = [100, 200, 3].map(|number| k.constant(number));
-    ///     for (i, number) in (0u32..).zip(part.coordinates(k, origin).flatten()) {
-    ///         y.store(k, thread * 12 + i, number);
+    ///     for (i, number) in (0u32..).zip(part.coordinates(origin).flatten()) {
+    ///         y.store(thread * 12 + i, number);
     ///     }
     /// })?;
     /// let device = Device::sim()?;
@@ -233,9 +233,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     #[track_caller]
     pub fn coordinates(
         &self,
-        k: &Body<'b, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
+        let k = &self.row.body();
         let _call = k.call();
         // `wgmma` too derives a warp's index in its group from its index in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
@@ -259,12 +259,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     #[track_caller]
     pub(crate) fn first<'k: 'b>(
         &self,
-        k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
     ) -> ([Val<'b, i32>; 3], [Option<Val<'b, i32>>; 2]) {
-        let (origin, Matrix { end, end_column, .. }) = self.placed(k, origin);
-        let k = &mut k.rescoped();
-        let first = self.coordinates(k, origin).next().unwrap_or(origin);
+        let (origin, Matrix { end, end_column, .. }) = self.placed(origin);
+        let first = self.coordinates(origin).next().unwrap_or(origin);
         (first, [self.end(origin, end), end_column])
     }
 
@@ -288,7 +286,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let _call = k.call();
         let Matrix { end, end_column, .. } = matrix;
         let accumulators = acc.variables();
-        let mut values = [0, 1, 2, 3].map(|i| accumulators.get(k, 4 * unit + i));
+        let mut values = [0, 1, 2, 3].map(|i| accumulators.get(4 * unit + i));
         let checks = map.has_effects() && !map.is_identity();
         let end = if checks { self.end(origin, end) } else { end };
         let inside = |[row, column, batch]: [Val<'b, i32>; 3]| {
@@ -297,13 +295,13 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             [row, column, batch]
         };
         if self.store.pairs {
-            let ([a, b, c, d], coords) = (values, self.coordinates(k, origin));
+            let ([a, b, c, d], coords) = (values, self.coordinates(origin));
             let pairs = [[a, b], [c, d]].into_iter().zip(coords.map(inside));
             let values: Vec<_> = pairs.map(|(two, coord)| map.apply_pair(k, two, coord)).collect();
             return packed(self.store.elem, &values);
         }
         if !map.is_identity() {
-            for (value, coord) in values.iter_mut().zip(self.coordinates(k, origin)) {
+            for (value, coord) in values.iter_mut().zip(self.coordinates(origin)) {
                 *value = map.apply(k, *value, inside(coord));
             }
         }
@@ -315,34 +313,33 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// group's stores and selects the slot. All threads of the group must call it together. Use it
     /// if you control the epilogue's loop; [`tile`](ThrStore::tile) stores a whole tile.
     #[track_caller]
-    pub fn rows<'k: 'b>(
+    pub fn rows(
         &self,
-        k: &mut Body<'k, '_>,
         origin: [Val<'b, i32>; 3],
         number: u32,
         words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let placed = self.placed(k, origin);
+        let k = &mut self.row.body();
+        let placed = self.placed(origin);
         self.placed_rows(k, placed, number, words);
     }
 
     /// Returns the coordinates in the matrix, and the matrix.
     #[track_caller]
-    fn placed<'k: 'b>(&self, k: &mut Body<'k, '_>, origin: [Val<'b, i32>; 3]) -> Placed<'b, T> {
-        let k: &Body<'b, '_> = &k.rescoped();
+    fn placed(&self, origin: [Val<'b, i32>; 3]) -> Placed<'b, T> {
         let [row, column, batch] = origin;
         let matrix = |map| Matrix { map, end: None, end_column: None };
         match &self.to {
             StoreDestination::Map(map) => (origin, matrix(Some(*map))),
             StoreDestination::Rows(_) => (origin, matrix(None)),
             StoreDestination::Groups { map, rows, groups } => {
-                let [start, end] = groups.range(k, batch);
+                let [start, end] = groups.range(batch);
                 let end = Some(end.min(rows.extents[0]));
                 ([start + row, column, batch], Matrix { end, ..matrix(Some(*map)) })
             }
             StoreDestination::Made { map, maps, sizes } => {
-                let map = map.tensormap_acquire(k, maps.at(batch));
-                let [m, n, _] = sizes.of(k, batch);
+                let map = map.tensormap_acquire(maps.at(batch));
+                let [m, n, _] = sizes.of(batch);
                 let end_column = Some(n / self.store.sums());
                 (origin, Matrix { map: Some(map), end: Some(m), end_column })
             }
@@ -366,7 +363,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         if !matches!(self.to, StoreDestination::Rows(_)) {
             k.if_(first, |k| k.cp_async_bulk_wait_group(slots - 1, BulkWait::Read));
         }
-        self.barrier.sync(k);
+        self.barrier.sync();
         match (self.store.pairs, self.store.elem.bits()) {
             (false, 16) => self.store_matrices(k, to, &mut words),
             (false, 32) => self.store_pairs(k, to, &mut words),
@@ -374,7 +371,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
         let Some(map) = matrix.map else {
             if let StoreDestination::Rows(rows) = &self.to {
-                self.barrier.sync(k);
+                self.barrier.sync();
                 rows.store(k, &self.store.shared_rows(to), origin, self.thread);
             }
             return;
@@ -387,16 +384,16 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         };
         let is_made = matches!(self.to, StoreDestination::Made { .. });
         k.fence_proxy_async(ProxySpace::SharedCta);
-        self.barrier.sync(k);
+        self.barrier.sync();
         let [row, column, batch] = origin;
         let whole = row_end.map(|(_, end)| (row + self.store.rows).le(end));
         k.if_(first, |k| {
             let (copy, slot) = (&self.store.copy, self.store.copy.tile().clone());
-            let from = Tensor::new(k, TensorPointer::new(to).assume_aligned(k, 128), slot);
+            let from = Tensor::new(TensorPointer::new(to).assume_aligned(128), slot);
             match whole {
-                None if is_made => copy.store(k, map, &from, (row, column, 0)),
-                None => copy.store(k, map, &from, (row, column, batch)),
-                Some(whole) => k.if_(whole, |k| copy.store(k, map, &from, (row, column, 0))),
+                None if is_made => copy.store(map, &from, (row, column, 0)),
+                None => copy.store(map, &from, (row, column, batch)),
+                Some(whole) => k.if_(whole, |_| copy.store(map, &from, (row, column, 0))),
             }
             // The group is empty if the threads store; slots are counted in bulk groups.
             k.cp_async_bulk_commit_group();
@@ -414,15 +411,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// accumulators block by block; each passes through `map`. In a transposed store, accumulator
     /// rows are columns of the matrix. This is the usual call at the end of a tile.
     #[track_caller]
-    pub fn tile<'k: 'b>(
+    pub fn tile(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'b, f32>,
         origin: [Val<'b, i32>; 3],
         [blocks, apart, width]: [u32; 3],
         map: &impl AccumulatorMap<'b>,
     ) {
-        let ([row, column, batch], matrix) = self.placed(k, origin);
+        let k = &mut self.row.body();
+        let ([row, column, batch], matrix) = self.placed(origin);
         let StagedStore { columns, transposed, .. } = *self.store;
         let (sums, chunks) = (self.store.sums(), width / (columns * self.store.sums()));
         for block in 0..blocks {
@@ -448,41 +445,41 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// `kept`, each passed through `map`, so that [`part`](ThrStore::part) can store them later.
     /// The accumulators are free again afterwards, for example for the next tile's main loop.
     #[track_caller]
-    pub fn keep<'k: 'b>(
+    pub fn keep(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'b, f32>,
         origin: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         map: &impl AccumulatorMap<'b>,
     ) {
+        let k = &mut self.row.body();
         let _call = k.call();
         let k = &mut k.rescoped();
-        let ([row, column, batch], matrix) = self.placed(k, origin);
+        let ([row, column, batch], matrix) = self.placed(origin);
         let words = self.words_of_unit();
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 / self.store.sums() * unit, batch];
             let made = self.words_at(k, acc, unit, (at, matrix), map);
-            (words * unit..).zip(made).for_each(|(i, word)| kept.set(k, i, word));
+            (words * unit..).zip(made).for_each(|(i, word)| kept.set(i, word));
         }
     }
 
     /// Stores part `part` of 64 rows that [`keep`](ThrStore::keep) has packed into `kept`. Call it
     /// in the next tile's main loop, one part per step, so that the store overlaps with the MMAs.
     #[track_caller]
-    pub fn part<'k: 'b>(
+    pub fn part(
         &self,
-        k: &mut Body<'k, '_>,
         [row, column, batch]: [Val<'b, i32>; 3],
         kept: &Registers<'b, u32>,
         part: u32,
     ) {
+        let k = &mut self.row.body();
         let _call = k.call();
         let columns = self.store.columns;
         let (words, units) = (self.words_of_unit(), columns * self.store.sums() / 8);
-        self.rows(k, [row, column + part * columns, batch], part, |k, unit| {
+        self.rows([row, column + part * columns, batch], part, |_, unit| {
             let first = words * (part * units + unit);
-            (first..first + words).map(|word| kept.get(k, word)).collect()
+            (first..first + words).map(|word| kept.get(word)).collect()
         });
     }
 
@@ -505,7 +502,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         to: Val<'b, Shared<T>>,
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let to = TensorPointer::new(to).recast::<u16>(k).resolve().0;
+        let to = TensorPointer::new(to).recast::<u16>().resolve().0;
         let StagedStore { columns, transposed, .. } = *self.store;
         let order = if transposed { MatrixOrder::Trans } else { MatrixOrder::Rows };
         let groups = columns / 8;
@@ -520,11 +517,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             match *all.as_slice() {
                 [a, b, c, d] => {
                     let four: Val<'_, Vector<u32, 4>> = Val::pack([a, b, c, d]);
-                    to.stmatrix(k, at, four.bitcast::<Vector<u16, 8>>(), order);
+                    to.stmatrix(at, four.bitcast::<Vector<u16, 8>>(), order);
                 }
                 [a, b] => {
                     let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
-                    to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>(), order);
+                    to.stmatrix(at, two.bitcast::<Vector<u16, 4>>(), order);
                 }
                 // `words` makes two words per 8 columns.
                 _ => {}
@@ -551,18 +548,18 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let all = words(k, group);
             match (part, all.as_slice()) {
                 (1, [both]) => {
-                    upper.ptr_cast::<u8>().store(k, 0, both.cvt::<u8>());
-                    lower.ptr_cast::<u8>().store(k, 0, (*both >> 8u32).cvt::<u8>());
+                    upper.ptr_cast::<u8>().store(0, both.cvt::<u8>());
+                    lower.ptr_cast::<u8>().store(0, (*both >> 8u32).cvt::<u8>());
                 }
                 (2, [both]) => {
                     let halves = both.bitcast::<Vector<u16, 2>>().lanes();
                     for (to, half) in [upper, lower].into_iter().zip(halves) {
-                        to.ptr_cast::<u16>().store(k, 0, half);
+                        to.ptr_cast::<u16>().store(0, half);
                     }
                 }
                 (_, [first, second]) => {
-                    upper.ptr_cast::<u32>().store(k, 0, *first);
-                    lower.ptr_cast::<u32>().store(k, 0, *second);
+                    upper.ptr_cast::<u32>().store(0, *first);
+                    lower.ptr_cast::<u32>().store(0, *second);
                 }
                 // `words` makes one or two words per 8 accumulator columns.
                 _ => {}
@@ -577,7 +574,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         to: Val<'b, Shared<T>>,
         words: &mut impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
-        let to = TensorPointer::new(to).recast::<u32>(k).resolve().0;
+        let to = TensorPointer::new(to).recast::<u32>().resolve().0;
         let inside = self.lane % 2 * 2;
         // The lane's second row is 8 further, at the same row of the swizzle pattern.
         let next = 8 * self.store.pitch;
@@ -585,8 +582,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             let at = self.unit(2 * group) + inside;
             if let [a, b, c, d] = *words(k, group).as_slice() {
                 let pair = |x, y| -> Val<'_, Vector<u32, 2>> { Val::pack([x, y]) };
-                to.store_vector(k, at, pair(a, b));
-                to.store_vector(k, at + next, pair(c, d));
+                to.store_vector(at, pair(a, b));
+                to.store_vector(at + next, pair(c, d));
             }
         }
     }
@@ -594,7 +591,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Waits until TMA has read all of the group's stores from shared memory. Call it before you
     /// reuse the staging memory and before the block ends.
     #[track_caller]
-    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
+    pub fn finish(&self) {
+        let k = &mut self.row.body();
         if !matches!(self.to, StoreDestination::Rows(_)) {
             k.if_(self.thread.eq(0), |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
         }

@@ -24,10 +24,10 @@ use crate::tensor::view::tensor::Tensor;
 /// use tilewright::tensor::view::Tensor;
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>);
-/// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
-///     let x = Tensor::new(k, x, layout!((2, 3) : (3, 1)));
-///     let y = Tensor::new(k, y, layout!((2, 3) : (1, 2)));
-///     copy(k, &x, &y);
+/// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |_, (x, y)| {
+///     let x = Tensor::new(x, layout!((2, 3) : (3, 1)));
+///     let y = Tensor::new(y, layout!((2, 3) : (1, 2)));
+///     copy(&x, &y);
 /// })?;
 /// let device = Device::sim()?;
 /// let (x, mut y) = (device.upload(&[1, 2, 3, 4, 5, 6])?, device.upload(&[0; 6])?);
@@ -37,13 +37,14 @@ use crate::tensor::view::tensor::Tensor;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+pub fn copy<'b, S, D>(source: &Tensor<S>, destination: &Tensor<D>)
 where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &destination.body();
     for pair in pairs(k, "copy", source, destination).unwrap_or_default() {
-        move_one(k, &pair);
+        move_one(&pair);
     }
 }
 
@@ -60,9 +61,9 @@ where
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>, i32);
 /// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
-///     let (x, y) = (Tensor::new(k, x, layout!(4)), Tensor::new(k, y, layout!(4)));
-///     let inside = Tensor::identity(k, shape!(4)).within(k, n);
-///     copy_if(k, &inside, &x, &y);
+///     let (x, y) = (Tensor::new(x, layout!(4)), Tensor::new(y, layout!(4)));
+///     let inside = Tensor::identity(k, shape!(4)).within(n);
+///     copy_if(&inside, &x, &y);
 /// })?;
 /// let device = Device::sim()?;
 /// // The source has two elements only.
@@ -73,8 +74,7 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy_if<'k: 'b, 'b, S, D>(
-    k: &mut Body<'k, '_>,
+pub fn copy_if<'b, S, D>(
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -82,10 +82,11 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &mut destination.body();
     for (pair, inside) in predicated(k, "copy_if", predicate, source, destination) {
         match inside {
-            None => move_one(k, &pair),
-            Some(inside) => k.if_(inside, |k| move_one(k, &pair)),
+            None => move_one(&pair),
+            Some(inside) => k.if_(inside, |_| move_one(&pair)),
         }
     }
 }
@@ -104,8 +105,8 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>, i32);
 /// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
-///     let (x, y) = (Tensor::new(k, x, layout!(4)), Tensor::new(k, y, layout!(4)));
-///     let inside = Tensor::identity(k, shape!(4)).within(k, n);
+///     let (x, y) = (Tensor::new(x, layout!(4)), Tensor::new(y, layout!(4)));
+///     let inside = Tensor::identity(k, shape!(4)).within(n);
 ///     copy_zfill(k, &inside, &x, &y);
 /// })?;
 /// let device = Device::sim()?;
@@ -116,8 +117,7 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn copy_zfill<'k: 'b, 'b, S, D>(
-    k: &mut Body<'k, '_>,
+pub fn copy_zfill<'b, S, D>(
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -125,13 +125,13 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let k = &mut k.rescoped();
+    let k = &mut destination.body();
     for ((from, to), inside) in predicated(k, "copy_zfill", predicate, source, destination) {
         let value = match inside {
-            None => from.read(k),
-            Some(inside) => k.if_with(inside, S::Elem::default(), |k| from.read(k)),
+            None => from.read(),
+            Some(inside) => k.if_with(inside, S::Elem::default(), |_| from.read()),
         };
-        to.write(k, value);
+        to.write(value);
     }
 }
 
@@ -149,15 +149,15 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
 /// use tilewright::tensor::view::{RegisterTensor, Tensor, TensorPointer};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
-/// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, y)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16);
-///     let y = TensorPointer::new(y).assume_aligned(k, 8);
+/// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |_, (x, y)| {
+///     let x = TensorPointer::new(x).assume_aligned(16);
+///     let y = TensorPointer::new(y).assume_aligned(8);
 ///     // Rows of 8 in rows of 12, and the second address is a multiple of 8 bytes only.
-///     let x = Tensor::new(k, x, layout!((2, 8) : (12, 1)));
-///     let y = Tensor::new(k, y, layout!((2, 8) : (8, 1)));
-///     let held: RegisterTensor<'_, f32> = x.fragment_like(k);
-///     autovec_copy(k, &x, &held);
-///     autovec_copy(k, &held, &y);
+///     let x = Tensor::new(x, layout!((2, 8) : (12, 1)));
+///     let y = Tensor::new(y, layout!((2, 8) : (8, 1)));
+///     let held: RegisterTensor<'_, f32> = x.fragment_like();
+///     autovec_copy(&x, &held);
+///     autovec_copy(&held, &y);
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
 /// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
@@ -171,19 +171,20 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
 /// ```
 #[doc(alias("copy_aligned", "copy_vec"))]
 #[track_caller]
-pub fn autovec_copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
+pub fn autovec_copy<'b, S, D>(source: &Tensor<S>, destination: &Tensor<D>)
 where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &destination.body();
     if source.poisoned || destination.poisoned {
         return;
     }
     let _call = k.call();
     match vectors(k, source, destination, None) {
-        Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
+        Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector()),
         // Either the sizes differ, which `copy` reports, or there are no vectors.
-        Ok(None) => copy(k, source, destination),
+        Ok(None) => copy(source, destination),
         Err(error) => source.failed(k, "autovec_copy", error),
     }
 }
@@ -199,18 +200,17 @@ where
 /// use tilewright::tensor::view::{RegisterTensor, Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16);
-///     let x = Tensor::new(k, x, layout!((2, 8) : (8, 1)));
-///     let held: RegisterTensor<'_, f32> = x.fragment_like(k);
-///     let inside = Tensor::identity(k, shape!(2, 8)).within(k, (rows, ..));
-///     autovec_copy_if(k, &inside, &x, &held);
+///     let x = TensorPointer::new(x).assume_aligned(16);
+///     let x = Tensor::new(x, layout!((2, 8) : (8, 1)));
+///     let held: RegisterTensor<'_, f32> = x.fragment_like();
+///     let inside = Tensor::identity(k, shape!(2, 8)).within((rows, ..));
+///     autovec_copy_if(&inside, &x, &held);
 /// })?;
 /// assert_eq!(kernel.ptx().text().matches("ld.global.v4").count(), 4);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 #[track_caller]
-pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
-    k: &mut Body<'k, '_>,
+pub fn autovec_copy_if<'b, S, D>(
     predicate: &impl IntoPredicate<'b>,
     source: &Tensor<S>,
     destination: &Tensor<D>,
@@ -218,6 +218,7 @@ pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
+    let k = &mut destination.body();
     let operation = "autovec_copy_if";
     if source.poisoned || destination.poisoned {
         return;
@@ -228,12 +229,12 @@ pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
             for (step, coordinate) in steps.iter().zip(coordinates) {
                 let index = usize::try_from(coordinate).unwrap_or(usize::MAX);
                 match predicate.values().get(index).copied().flatten() {
-                    None => step.move_vector(k),
-                    Some(inside) => k.if_(inside, |k| step.move_vector(k)),
+                    None => step.move_vector(),
+                    Some(inside) => k.if_(inside, |_| step.move_vector()),
                 }
             }
         }
-        Ok(None) => copy_if(k, &predicate, source, destination),
+        Ok(None) => copy_if(&predicate, source, destination),
         Err(error) => source.failed(k, operation, error),
     }
 }
@@ -278,14 +279,14 @@ where
 }
 
 #[track_caller]
-fn move_one<'b, 'c, S, D>(k: &Body<'c, '_>, (from, to): &(S, D))
+fn move_one<'b, 'c, S, D>((from, to): &(S, D))
 where
     'b: 'c,
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    let value = from.read(k);
-    to.write(k, value);
+    let value = from.read();
+    to.write(value);
 }
 
 /// An element of both tensors, and its predicate if it is not known to be true.

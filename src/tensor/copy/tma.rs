@@ -360,19 +360,19 @@ impl TmaCopy {
     #[track_caller]
     pub fn load<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
     ) {
+        let k = &map.body();
         let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_load", to)) else {
             return;
         };
         for part in &self.boxes {
             let coords = self.coords(k, "tma_load", &origin, part);
             let to = at(base, part.offset);
-            map.cp_async_bulk_tensor_load(k, to, coords, full, L2Policy::Default);
+            map.cp_async_bulk_tensor_load(to, coords, full, L2Policy::Default);
         }
     }
 
@@ -382,13 +382,13 @@ impl TmaCopy {
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'_>,
         ctas: impl IntoVal<'b, u32>,
     ) {
+        let k = &map.body();
         let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_load", to)) else {
             return;
         };
@@ -396,7 +396,7 @@ impl TmaCopy {
         for part in &self.boxes {
             let coords = self.coords(k, "tma_load", &origin, part);
             let to = at(base, part.offset);
-            map.cp_async_bulk_tensor_multicast(k, to, coords, full, ctas, L2Policy::Default);
+            map.cp_async_bulk_tensor_multicast(to, coords, full, ctas, L2Policy::Default);
         }
     }
 
@@ -404,9 +404,8 @@ impl TmaCopy {
     /// them must call it; the one with rank `number % blocks` multicasts the tile to all, so that
     /// the blocks take turns.
     #[track_caller]
-    pub fn load_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
+    pub fn load_rotated<'b, T: Element, const RANK: usize>(
         &self,
-        k: &mut Body<'k, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
         to: &SharedTensor<'b, T>,
@@ -414,12 +413,13 @@ impl TmaCopy {
         peers: ClusterPeers<'b>,
         number: Val<'b, i32>,
     ) {
+        let k = &mut map.body();
         let (origin, ClusterPeers { blocks, rank, ctas }) = (origin.into(), peers);
         if blocks == 1 {
-            return self.load(k, map, origin, to, full);
+            return self.load(map, origin, to, full);
         }
         let mine = (number % blocks).eq(rank);
-        k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, ctas));
+        k.if_(mine, |_| self.load_multicast(map, origin, to, full, ctas));
     }
 
     /// Starts storing a tile from shared memory to `origin`, clipped to the tensor. The copies join
@@ -430,17 +430,17 @@ impl TmaCopy {
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMapMut<T, RANK>>,
         from: &SharedTensor<'b, T>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
+        let k = &map.body();
         let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_store", from)) else {
             return;
         };
         for part in &self.boxes {
             let coords = self.coords(k, "tma_store", &origin, part);
-            map.cp_async_bulk_tensor_store(k, coords, at(base, part.offset), L2Policy::Default);
+            map.cp_async_bulk_tensor_store(coords, at(base, part.offset), L2Policy::Default);
         }
     }
 
@@ -469,12 +469,12 @@ impl TmaCopy {
     ///     let part = SharedTensor::<f32>::shared_aligned(k, tile.clone(), 128);
     ///     let (t, number) = (k.thread_idx().x, k.block_idx().x.cvt::<f32>());
     ///     for row in 0..8 {
-    ///         part.store(k, (row, t), number);
+    ///         part.store((row, t), number);
     ///     }
     ///     k.fence_proxy_async(ProxySpace::SharedCta);
     ///     k.barrier();
     ///     k.if_(t.eq(0), |k| {
-    ///         copy.reduce(k, BulkReduce::Add, to, &part, (8, 0));
+    ///         copy.reduce(BulkReduce::Add, to, &part, (8, 0));
     ///         k.cp_async_bulk_commit_group();
     ///         k.cp_async_bulk_wait_group(0, BulkWait::Done);
     ///     });
@@ -493,19 +493,19 @@ impl TmaCopy {
     #[track_caller]
     pub fn reduce<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         op: BulkReduce,
         map: Val<'b, TensorMapMut<T, RANK>>,
         from: &SharedTensor<'b, T>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
+        let k = &map.body();
         let (origin, Some(base)) = (origin.into(), self.shared_base(k, "tma_reduce", from)) else {
             return;
         };
         for part in &self.boxes {
             let coords = self.coords(k, "tma_reduce", &origin, part);
             let (from, policy) = (at(base, part.offset), L2Policy::Default);
-            map.cp_reduce_async_bulk_tensor(k, op, coords, from, policy);
+            map.cp_reduce_async_bulk_tensor(op, coords, from, policy);
         }
     }
 
@@ -521,7 +521,7 @@ impl TmaCopy {
     /// let copy = TmaCopy::new(Scalar::F32, layout!((8, 32) : (32, 1)))?;
     /// let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("ahead", Target::SM_90, |k, (x,)| {
     ///     let row = k.block_idx().x * 8;
-    ///     k.if_(k.thread_idx().x.eq(0), |k| copy.prefetch(k, x, (row, 0)));
+    ///     k.if_(k.thread_idx().x.eq(0), |_| copy.prefetch(x, (row, 0)));
     /// })?;
     /// assert!(kernel.ptx().text().contains("cp.async.bulk.prefetch.tensor.2d.L2.global"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -529,14 +529,14 @@ impl TmaCopy {
     #[track_caller]
     pub fn prefetch<'b, T: Element, const RANK: usize>(
         &self,
-        k: &Body<'b, '_>,
         map: Val<'b, TensorMap<T, RANK>>,
         origin: impl Into<DeviceCoord<'b>>,
     ) {
+        let k = &map.body();
         let origin = origin.into();
         for part in &self.boxes {
             let coords = self.coords(k, "tma_prefetch", &origin, part);
-            map.cp_async_bulk_prefetch_tensor(k, coords, L2Policy::Default);
+            map.cp_async_bulk_prefetch_tensor(coords, L2Policy::Default);
         }
     }
 }

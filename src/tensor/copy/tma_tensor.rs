@@ -2,7 +2,7 @@
 //! TMA tiles as it addresses any other tensor. CuTe's `get_tma_tensor`.
 
 use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
-use crate::ir::{Body, Element, Global, TensorMap, TensorMapMut, Val};
+use crate::ir::{Element, Global, TensorMap, TensorMapMut, Val};
 use crate::layout::{IntTuple, TilerRef};
 
 use super::peers::ClusterPeers;
@@ -34,14 +34,14 @@ use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 ///     let shared = SharedTensor::<i32>::shared_aligned(k, tile.clone(), 128);
 ///     let pipe = TmaPipeline::new(k, 1, copy.bytes(), 1);
 ///     let first = k.thread_idx().x.eq(0);
-///     pipe.init(k, first);
+///     pipe.init(first);
 ///     k.barrier();
 ///     k.if_(first, |k| {
 ///         let row = k.block_idx().x;
-///         let from = copy.tensor(k, from).local_tile(k, &tiler!(8, 32), (row, ..));
-///         from.slice(k, (.., .., 1)).load(k, &shared, pipe.acquire(k, pipe.producer(k)));
-///         pipe.wait(k, pipe.consumer(k));
-///         copy.tensor(k, to).local_tile(k, &tiler!(8, 32), (row, 1)).store(k, &shared);
+///         let from = copy.tensor(from).local_tile(&tiler!(8, 32), (row, ..));
+///         from.slice((.., .., 1)).load(&shared, pipe.acquire(pipe.producer()));
+///         pipe.wait(pipe.consumer());
+///         copy.tensor(to).local_tile(&tiler!(8, 32), (row, 1)).store(&shared);
 ///         k.cp_async_bulk_commit_group();
 ///         k.cp_async_bulk_wait_group(0, BulkWait::Read);
 ///     });
@@ -67,15 +67,11 @@ impl TmaCopy {
     /// Returns the tensor of `map`, whose tiles this copy moves. Tile it to get the tiles that you
     /// load or store.
     #[track_caller]
-    pub fn tensor<'c, 'b, M: Ty>(
-        &'c self,
-        k: &Body<'b, '_>,
-        map: Val<'b, M>,
-    ) -> TmaTensor<'c, 'b, M> {
+    pub fn tensor<'c, 'b, M: Ty>(&'c self, map: Val<'b, M>) -> TmaTensor<'c, 'b, M> {
         let extents = vec![IntTuple::from(i32::MAX); self.rank()];
         // A map has 1 to 5 modes, which a tuple can hold.
         let shape = IntTuple::from_items(extents).unwrap_or_else(|_| IntTuple::from(i32::MAX));
-        TmaTensor { copy: self, map, coords: Tensor::identity(k, shape) }
+        TmaTensor { copy: self, map, coords: Tensor::identity(&map.body(), shape) }
     }
 }
 
@@ -114,17 +110,13 @@ impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
     /// Returns the tensor of map `number`, or of the only map. If maps are in memory, it first
     /// acquires the map, because the device may just have written it.
     #[track_caller]
-    pub fn of<'d>(
-        &self,
-        k: &Body<'d, '_>,
-        number: Val<'d, i32>,
-    ) -> TmaTensor<'c, 'd, TensorMap<T, RANK>>
+    pub fn of<'d>(&self, number: Val<'d, i32>) -> TmaTensor<'c, 'd, TensorMap<T, RANK>>
     where
         'b: 'd,
     {
         let map: Val<'d, TensorMap<T, RANK>> = self.map;
-        let map = self.maps.map_or(map, |maps| map.tensormap_acquire(k, maps.at(number)));
-        self.copy.tensor(k, map)
+        let map = self.maps.map_or(map, |maps| map.tensormap_acquire(maps.at(number)));
+        self.copy.tensor(map)
     }
 }
 
@@ -139,47 +131,45 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
     #[track_caller]
     pub fn local_tile<'t>(
         &self,
-        k: &Body<'b, '_>,
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self {
-        TmaTensor { coords: self.coords.local_tile(k, tiler, coord), ..*self }
+        TmaTensor { coords: self.coords.local_tile(tiler, coord), ..*self }
     }
 
     /// Moves the origin to a coordinate: [`Tensor::domain_offset`]. Use it to start at a group's
     /// first row.
     #[track_caller]
-    pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
-        TmaTensor { coords: self.coords.domain_offset(k, coord), ..*self }
+    pub fn domain_offset(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        TmaTensor { coords: self.coords.domain_offset(coord), ..*self }
     }
 
     /// Keeps the modes that have `..` and fixes the others: [`Tensor::slice`].
     #[track_caller]
-    pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
-        TmaTensor { coords: self.coords.slice(k, coord), ..*self }
+    pub fn slice(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        TmaTensor { coords: self.coords.slice(coord), ..*self }
     }
 }
 
 impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
     /// Starts loading this tile into shared memory: [`TmaCopy::load`].
     #[track_caller]
-    pub fn load(&self, k: &Body<'b, '_>, to: &SharedTensor<'b, T>, full: MbarrierRef<'_>) {
-        self.copy.load(k, self.map, self.coords.data().value(), to, full);
+    pub fn load(&self, to: &SharedTensor<'b, T>, full: MbarrierRef<'_>) {
+        self.copy.load(self.map, self.coords.data().value(), to, full);
     }
 
     /// Starts loading this tile for all blocks of the cluster that need it:
     /// [`TmaCopy::load_rotated`].
     #[track_caller]
-    pub fn load_rotated<'k: 'b>(
+    pub fn load_rotated(
         &self,
-        k: &mut Body<'k, '_>,
         to: &SharedTensor<'b, T>,
         full: MbarrierRef<'b>,
         peers: ClusterPeers<'b>,
         number: Val<'b, i32>,
     ) {
         let origin = self.coords.data().value();
-        self.copy.load_rotated(k, self.map, origin, to, full, peers, number);
+        self.copy.load_rotated(self.map, origin, to, full, peers, number);
     }
 }
 
@@ -187,7 +177,7 @@ impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMapMut<T, RANK>>
     /// Starts a TMA store of the tile `from` in shared memory to this tile of global memory, for
     /// example at the end of a kernel. [`TmaCopy::store`] says how to wait for it.
     #[track_caller]
-    pub fn store(&self, k: &Body<'b, '_>, from: &SharedTensor<'b, T>) {
-        self.copy.store(k, self.map, from, self.coords.data().value());
+    pub fn store(&self, from: &SharedTensor<'b, T>) {
+        self.copy.store(self.map, from, self.coords.data().value());
     }
 }

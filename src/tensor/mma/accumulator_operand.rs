@@ -112,16 +112,15 @@ impl AccumulatorOperand {
     ///
     /// If a `wgmma` that reads `a` is in flight, wait for it first: [`TiledMma::gemm_async`].
     #[track_caller]
-    pub fn convert<T: VectorElement<2>>(
+    pub fn convert<'b, T: VectorElement<2>>(
         &self,
-        k: &Body<'_, '_>,
-        acc: &RegisterTensor<'_, f32>,
-        a: &RegisterTensor<'_, u32>,
+        acc: &RegisterTensor<'b, f32>,
+        a: &RegisterTensor<'b, u32>,
     ) {
         let (from, to) = (acc.variables(), a.variables());
         for (word, [low, high]) in (0..).zip(&self.words) {
-            let pair = Val::<Vector<f32, 2>>::pack([from.get(k, *low), from.get(k, *high)]);
-            to.set(k, word, pair.cvt::<T>().bitcast::<u32>());
+            let pair = Val::<Vector<f32, 2>>::pack([from.get(*low), from.get(*high)]);
+            to.set(word, pair.cvt::<T>().bitcast::<u32>());
         }
     }
 }

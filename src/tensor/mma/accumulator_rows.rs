@@ -1,7 +1,7 @@
 //! [`AccumulatorRows`]: which row and column of the tile each of a thread's accumulators is. Use it
 //! for row-wise work after an MMA, for example the softmax, the mask or a row sum in an epilogue.
 
-use crate::ir::{Body, Val, WARP};
+use crate::ir::{Val, WARP};
 use crate::layout::{Layout, LayoutError, shape};
 
 use crate::ir::builder::DeviceCoord;
@@ -40,13 +40,13 @@ const CHAINS: usize = 4;
 /// let kernel = Kernel::<(GlobalMut<f32>, GlobalMut<f32>)>::build("max", Target::SM_80, |k, (x, y)| {
 ///     let thr = mma.slice(k.thread_idx().x);
 ///     let acc = thr.fragment_c::<f32>(k, shape!(16, 32));
-///     let x = Tensor::new(k, x, layout!((16, 32) : (32, 1)));
-///     copy(k, &thr.partition_c(k, &x), &acc);
-///     let [row, _] = rows.origin(k, &mma, k.thread_idx().x);
+///     let x = Tensor::new(x, layout!((16, 32) : (32, 1)));
+///     copy(&thr.partition_c(&x), &acc);
+///     let [row, _] = rows.origin(&mma, k.thread_idx().x);
 ///     for (r, offset) in rows.row_offsets().iter().enumerate() {
-///         let own = rows.fold(k, &acc, r, k.constant(f32::MIN), |a, b| a.max(b));
-///         let max = rows.reduce_lanes(k, own, |a, b| a.max(b));
-///         y.store(k, row + *offset, max);
+///         let own = rows.fold(&acc, r, k.constant(f32::MIN), |a, b| a.max(b));
+///         let max = rows.reduce_lanes(own, |a, b| a.max(b));
+///         y.store(row + *offset, max);
 ///     }
 /// })?;
 /// let device = Device::sim()?;
@@ -157,20 +157,16 @@ impl AccumulatorRows {
     /// `thread`. Add the offsets to it to find where any other accumulator belongs.
     #[track_caller]
     #[inline]
-    pub fn origin<'b>(
-        &self,
-        k: &Body<'b, '_>,
-        mma: &TiledMma,
-        thread: Val<'b, i32>,
-    ) -> [Val<'b, i32>; 2] {
+    pub fn origin<'b>(&self, mma: &TiledMma, thread: Val<'b, i32>) -> [Val<'b, i32>; 2] {
+        let k = &thread.body();
         let [m, n] = self.shape.map(i64::from);
-        let coords = mma.slice(thread).partition_c(k, &Tensor::identity(k, shape!(m, n)));
+        let coords = mma.slice(thread).partition_c(&Tensor::identity(k, shape!(m, n)));
         let number = |coord: Option<&DeviceCoord<'b>>| match coord {
             Some(DeviceCoord::Device(number)) => *number,
             Some(DeviceCoord::Host(number)) => k.constant(*number as i32),
             _ => k.constant(0),
         };
-        match coords.coord(k, (0, 0, 0)) {
+        match coords.coord((0, 0, 0)) {
             DeviceCoord::Tuple(items) => [number(items.first()), number(items.get(1))],
             one => [number(Some(&one)), k.constant(0)],
         }
@@ -180,14 +176,9 @@ impl AccumulatorRows {
     /// [`fold`](AccumulatorRows::fold) nor [`map_row`](AccumulatorRows::map_row) covers.
     #[track_caller]
     #[inline]
-    pub fn row<'b>(
-        &self,
-        k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
-        row: usize,
-    ) -> Vec<Val<'b, f32>> {
+    pub fn row<'b>(&self, acc: &RegisterTensor<'b, f32>, row: usize) -> Vec<Val<'b, f32>> {
         let variables = acc.variables();
-        self.registers_of(row).iter().map(|register| variables.get(k, *register)).collect()
+        self.registers_of(row).iter().map(|register| variables.get(*register)).collect()
     }
 
     fn registers_of(&self, row: usize) -> &[u32] {
@@ -199,15 +190,14 @@ impl AccumulatorRows {
     #[track_caller]
     pub fn map_row<'b>(
         &self,
-        k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         row: usize,
         mut map: impl FnMut(u32, Val<'b, f32>) -> Val<'b, f32>,
     ) {
         let variables = acc.variables();
         for (register, offset) in self.registers_of(row).iter().zip(&self.column_offsets) {
-            let value = variables.get(k, *register);
-            variables.set(k, *register, map(*offset, value));
+            let value = variables.get(*register);
+            variables.set(*register, map(*offset, value));
         }
     }
 
@@ -217,13 +207,12 @@ impl AccumulatorRows {
     #[track_caller]
     pub fn fold<'b>(
         &self,
-        k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         row: usize,
         init: Val<'b, f32>,
         combine: impl Fn(Val<'b, f32>, Val<'b, f32>) -> Val<'b, f32> + Copy,
     ) -> Val<'b, f32> {
-        let values = self.row(k, acc, row);
+        let values = self.row(acc, row);
         let mut chains: Vec<Val<'b, f32>> = values.iter().copied().take(CHAINS).collect();
         for value in values.chunks(CHAINS).skip(1) {
             for (chain, value) in chains.iter_mut().zip(value) {
@@ -238,10 +227,10 @@ impl AccumulatorRows {
     #[track_caller]
     pub fn reduce_lanes<'b>(
         &self,
-        k: &Body<'b, '_>,
         value: Val<'b, f32>,
         combine: impl Fn(Val<'b, f32>, Val<'b, f32>) -> Val<'b, f32>,
     ) -> Val<'b, f32> {
+        let k = &value.body();
         let step = |value, mask: &u32| combine(value, k.shfl_bfly(WARP, value, *mask));
         self.lanes.iter().fold(value, step)
     }
@@ -252,14 +241,14 @@ impl AccumulatorRows {
     #[track_caller]
     pub fn mask<'b>(
         &self,
-        k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         value: f32,
         bounds: impl Fn(u32) -> [Option<Val<'b, i32>>; 2],
     ) {
+        let k = &acc.body();
         for (row, offset) in self.row_offsets.iter().enumerate() {
             let [low, high] = bounds(*offset);
-            self.map_row(k, acc, row, |column, old| {
+            self.map_row(acc, row, |column, old| {
                 let new = k.constant(value);
                 let old = low.map_or(old, |low| low.le(column as i32).select(old, new));
                 high.map_or(old, |high| high.gt(column as i32).select(old, new))

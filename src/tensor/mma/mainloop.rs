@@ -41,8 +41,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 ///     let pipe = TmaPipeline::new(k, 3, 8192, 1);
 ///     let products = WgmmaMainloop::new(k, &mma, pipe, k.thread_idx().x, &x, &x);
 ///     let accumulators = mma.slice(k.thread_idx().x).fragment_c::<f32>(k, shape!(64, 64));
-///     let state = products.run(k, &accumulators, pipe.consumer(k), steps);
-///     products.finish(k, state);
+///     let state = products.run(&accumulators, pipe.consumer(), steps);
+///     products.finish(state);
 /// })?;
 /// let text = kernel.ptx();
 /// assert_eq!(text.text().matches("wgmma.mma_async").count(), 4);
@@ -75,8 +75,8 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         b: &SharedTensor<'b, B>,
     ) -> Self {
         let thr = mma.slice(thread);
-        let a = SmemOperand::new(k, &thr.partition_a(k, a));
-        let b = SmemOperand::new(k, &thr.partition_b(k, b));
+        let a = SmemOperand::new(&thr.partition_a(a));
+        let b = SmemOperand::new(&thr.partition_b(b));
         let leader = (k.thread_idx().x % WarpRole::THREADS).eq(0);
         WgmmaMainloop { mma, pipe, a, b, leader, promoted: false }
     }
@@ -120,11 +120,11 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             return ring.failed(k, "clear_rows", error);
         }
         for block in first / 16..rows / 16 {
-            let rows = ring.local_tile(k, &tiler!(16, depth, stages), (block, 0, 0));
-            cooperative_clear(k, &rows, thread, WarpRole::THREADS);
+            let rows = ring.local_tile(&tiler!(16, depth, stages), (block, 0, 0));
+            cooperative_clear(&rows, thread, WarpRole::THREADS);
         }
         k.fence_proxy_async(ProxySpace::SharedCta);
-        barrier.sync(k);
+        barrier.sync();
     }
 
     /// Returns whether this is the warp group's first thread, which releases stages. Use it to
@@ -138,15 +138,15 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     #[track_caller]
     pub fn start<D: Accumulator>(
         &self,
-        k: &Body<'b, '_>,
-        acc: &RegisterTensor<'_, D>,
+        acc: &RegisterTensor<'b, D>,
         state: PipelineState<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
-        self.pipe.wait(k, state);
+        let k = &self.leader.body();
+        self.pipe.wait(state);
         k.wgmma_fence();
-        let (a, b) = (self.a.stage(k, state.stage), self.b.stage(k, state.stage));
-        self.mma.gemm_async(k, acc, &a, &b, accumulate);
+        let (a, b) = (self.a.stage(state.stage), self.b.stage(state.stage));
+        self.mma.gemm_async(acc, &a, &b, accumulate);
         k.wgmma_commit_group();
     }
 
@@ -154,33 +154,28 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// true. Pass false in a main loop's first step, which has no previous stage. Call it after
     /// [`start`](WgmmaMainloop::start), so that one stage's MMAs stay in flight.
     #[track_caller]
-    pub fn release_previous<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        state: PipelineState<'b>,
-        is_there: impl IntoVal<'b, bool>,
-    ) {
+    pub fn release_previous(&self, state: PipelineState<'b>, is_there: impl IntoVal<'b, bool>) {
+        let k = &mut self.leader.body();
         k.wgmma_wait_group(1);
         let elected = self.leader & k.value::<bool>(is_there);
-        k.if_(elected, |k| self.pipe.release(k, state.previous()));
+        k.if_(elected, |_| self.pipe.release(state.previous()));
     }
 
     /// Computes `acc = A B` over `steps` stages, at least one, without waiting for the last one.
     /// Returns the state after it. Call [`finish`](WgmmaMainloop::finish) before you read `acc`.
     #[track_caller]
-    pub fn run<'k: 'b, D: Accumulator>(
+    pub fn run<D: Accumulator>(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'_, D>,
         state: PipelineState<'b>,
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
+        let k = &mut self.leader.body();
         let start = (state, k.constant(0));
-        let (state, _) = k.do_while(start, |k, (state, step)| {
+        let (state, _) = k.do_while(start, |_, (state, step)| {
             let more = step.gt(0);
-            self.start(k, acc, state, more);
-            self.release_previous(k, state, more);
+            self.start(acc, state, more);
+            self.release_previous(state, more);
             let step = step + 1;
             ((state.next(), step), step.lt(steps))
         });
@@ -191,13 +186,13 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// runs once the last stage's `wgmma` have started, so its work overlaps with them. Integer
     /// accumulators are returned bit-cast in `acc`.
     #[track_caller]
-    pub fn multiply<'k: 'b>(
+    pub fn multiply(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'_, f32>,
         (state, steps): (PipelineState<'b>, Val<'b, i32>),
         started: impl FnOnce(&mut Body<'b, '_>),
     ) -> PipelineState<'b> {
+        let k = &mut self.leader.body();
         let _call = k.call();
         let k = &mut k.rescoped();
         let is_integer =
@@ -205,13 +200,13 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         let integers =
             is_integer.then(|| RegisterTensor::<i32>::registers(k, acc.layout().clone()));
         let state = match &integers {
-            Some(integers) => self.run(k, integers, state, steps),
+            Some(integers) => self.run(integers, state, steps),
             None if self.promoted => self.run_promoted(k, acc, state, steps),
-            None => self.run(k, acc, state, steps),
+            None => self.run(acc, state, steps),
         };
         started(k);
-        self.finish(k, state);
-        integers.inspect(|integers| copy_bits(k, integers, acc));
+        self.finish(state);
+        integers.inspect(|integers| copy_bits(integers, acc));
         state
     }
 
@@ -225,18 +220,18 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         steps: Val<'b, i32>,
     ) -> PipelineState<'b> {
         let partial = RegisterTensor::<f32>::registers(k, acc.layout().clone());
-        acc.fill(k, 0.0);
+        acc.fill(0.0);
         let start = (state, k.constant(0));
         let (state, _) = k.do_while(start, |k, (state, step)| {
-            self.start(k, &partial, state, false);
+            self.start(&partial, state, false);
             k.wgmma_wait_group(0);
             let step = step + 1;
             let more = step.lt(steps);
             // `finish` releases the last stage.
-            k.if_(self.leader & more, |k| self.pipe.release(k, state));
+            k.if_(self.leader & more, |_| self.pipe.release(state));
             let (acc, partial) = (acc.variables(), partial.variables());
             for i in 0..acc.len() {
-                acc.set(k, i, acc.get(k, i) + partial.get(k, i));
+                acc.set(i, acc.get(i) + partial.get(i));
             }
             ((state.next(), step), more)
         });
@@ -247,29 +242,28 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// example the previous tile's epilogue. `work` gets the step's index. `steps` must be at least
     /// `parts`.
     #[track_caller]
-    pub fn run_over<'k: 'b>(
+    pub fn run_over(
         &self,
-        k: &mut Body<'k, '_>,
         acc: &RegisterTensor<'_, f32>,
         mut state: PipelineState<'b>,
         steps: Val<'b, i32>,
         parts: u32,
         mut work: impl FnMut(&mut Body<'b, '_>, u32),
     ) -> PipelineState<'b> {
-        let k = &mut k.rescoped();
+        let k = &mut self.leader.body();
         for part in 0..parts {
-            self.start(k, acc, state, part > 0);
+            self.start(acc, state, part > 0);
             work(k, part);
             if part == 0 {
                 k.wgmma_wait_group(1);
             } else {
-                self.release_previous(k, state, true);
+                self.release_previous(state, true);
             }
             state = state.next();
         }
-        k.for_(range(k.value(parts), steps), state, |k, _, state| {
-            self.start(k, acc, state, true);
-            self.release_previous(k, state, true);
+        k.for_(range(k.value(parts), steps), state, |_, _, state| {
+            self.start(acc, state, true);
+            self.release_previous(state, true);
             state.next()
         })
     }
@@ -279,20 +273,20 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// them, and the other values stay as they are. Use it for tiles in which one consumer has
     /// nothing to compute. If `is_idle` is `None`, `body` always runs.
     #[track_caller]
-    pub fn unless<'k: 'b, I: IntoValues<'b>>(
+    pub fn unless<I: IntoValues<'b>>(
         &self,
-        k: &mut Body<'k, '_>,
         (is_idle, steps): (Option<Val<'b, bool>>, Val<'b, i32>),
         (state, others): (PipelineState<'b>, I),
         body: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> StateAnd<'c, I::V>,
     ) -> StateAnd<'b, I::V> {
+        let k = &mut self.leader.body();
         let _call = k.call();
         let k: &mut Body<'b, '_> = &mut k.rescoped();
         let Some(is_idle) = is_idle else { return body(&mut k.rescoped()) };
         let skipped = is_idle.select(steps, 0);
         let state = k.for_(range(k.constant(0), skipped), state, |k, _, state| {
-            self.pipe.wait(k, state);
-            k.if_(self.leader, |k| self.pipe.release(k, state));
+            self.pipe.wait(state);
+            k.if_(self.leader, |_| self.pipe.release(state));
             state.next()
         });
         k.if_with(!is_idle, (state, others), body)
@@ -302,21 +296,18 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// that you can read `acc`.
     #[track_caller]
     #[inline]
-    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
+    pub fn finish(&self, state: PipelineState<'b>) {
+        let k = &mut self.leader.body();
         k.wgmma_wait_group(0);
-        k.if_(self.leader, |k| self.pipe.release(k, state.previous()));
+        k.if_(self.leader, |_| self.pipe.release(state.previous()));
     }
 }
 
 /// Bit-casts integer accumulators, because GEMM kernels keep all 32-bit accumulators as `f32`.
 #[track_caller]
-pub(crate) fn copy_bits<S: Element>(
-    k: &Body<'_, '_>,
-    from: &RegisterTensor<'_, i32>,
-    to: &RegisterTensor<'_, S>,
-) {
+pub(crate) fn copy_bits<S: Element>(from: &RegisterTensor<'_, i32>, to: &RegisterTensor<'_, S>) {
     let (from, to) = (from.variables(), to.variables());
     for i in 0..from.len() {
-        to.set(k, i, from.get(k, i).bitcast());
+        to.set(i, from.get(i).bitcast());
     }
 }

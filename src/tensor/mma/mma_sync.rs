@@ -40,12 +40,12 @@ impl TiledMma {
     /// let kernel = Kernel::<Params>::build("product", Target::SM_80, |k, (a, b, c)| {
     ///     let thr = mma.slice(k.thread_idx().x);
     ///     let (x, y) = (thr.fragment_a::<i8>(k, shape!(16, 64)), thr.fragment_b::<i8>(k, shape!(8, 64)));
-    ///     copy(k, &thr.partition_a(k, &Tensor::new(k, a, layout!((16, 64) : (64, 1)))), &x);
-    ///     copy(k, &thr.partition_b(k, &Tensor::new(k, b, layout!((8, 64) : (64, 1)))), &y);
+    ///     copy(&thr.partition_a(&Tensor::new(a, layout!((16, 64) : (64, 1)))), &x);
+    ///     copy(&thr.partition_b(&Tensor::new(b, layout!((8, 64) : (64, 1)))), &y);
     ///     let accumulators = thr.fragment_accumulators::<i32>(k, shape!(16, 8));
-    ///     accumulators.fill(k, 0);
-    ///     mma.gemm_sync(k, &accumulators, &x, &y);
-    ///     copy(k, &accumulators, &thr.partition_c(k, &Tensor::new(k, c, layout!((16, 8) : (8, 1)))));
+    ///     accumulators.fill(0);
+    ///     mma.gemm_sync(&accumulators, &x, &y);
+    ///     copy(&accumulators, &thr.partition_c(&Tensor::new(c, layout!((16, 8) : (8, 1)))));
     /// })?;
     /// assert_eq!(kernel.ptx().text().matches("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").count(), 2);
     /// let device = Device::sim()?;
@@ -59,11 +59,11 @@ impl TiledMma {
     #[track_caller]
     pub fn gemm_sync<D: Accumulator, A: Element, B: Element>(
         &self,
-        k: &Body<'_, '_>,
         c: &RegisterTensor<'_, D>,
         a: &RegisterTensor<'_, A>,
         b: &RegisterTensor<'_, B>,
     ) {
+        let k = &c.body();
         if a.poisoned || b.poisoned || c.poisoned {
             return;
         }
@@ -97,9 +97,9 @@ impl TiledMma {
         for step in 0..depth {
             // Column by column, because row by row was slower when measured in a whole kernel.
             for column in 0..n {
-                let y = registers(k, b, (column, step))?;
+                let y = registers(b, (column, step))?;
                 for row in 0..m {
-                    let x = registers(k, a, (row, step))?;
+                    let x = registers(a, (row, step))?;
                     let accumulators = accumulators_at(c, (row, column))?;
                     multiply(k, *sync, &accumulators, (&x, a_type), (&y, b_type))
                         .ok_or_else(none)?;
@@ -178,8 +178,7 @@ pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
 /// Returns one instruction's values at a coordinate (M or N, K) of a fragment.
 #[track_caller]
 pub(in crate::tensor) fn registers<'b, T: Element>(
-    k: &Body<'b, '_>,
-    fragment: &RegisterTensor<'_, T>,
+    fragment: &RegisterTensor<'b, T>,
     (mn, step): (i64, i64),
 ) -> Result<Vec<Val<'b, T>>, TensorErrorKind> {
     let layout = fragment.layout();
@@ -188,7 +187,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     let words = fragment.variables();
     for value in 0..values {
         let at = layout.crd2idx(IntTuple::from((value, mn, step)))?.to_static()?;
-        all.push(words.get(k, u32::try_from(at).unwrap_or(u32::MAX)));
+        all.push(words.get(u32::try_from(at).unwrap_or(u32::MAX)));
     }
     Ok(all)
 }

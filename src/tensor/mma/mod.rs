@@ -67,13 +67,13 @@ use super::view::tensor::{RegisterTensor, Tensor};
 /// type Signature = (Global<f32>, Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("product", Target::SM_80, |k, (a, b, c)| {
 ///     let thr = mma.slice(k.thread_idx().x);
-///     let a = thr.partition_a(k, &Tensor::new(k, a, layout!((2, 3) : (3, 1))));
-///     let b = thr.partition_b(k, &Tensor::new(k, b, layout!((4, 3) : (1, 4))));
-///     let c = thr.partition_c(k, &Tensor::new(k, c, layout!((2, 4) : (4, 1))));
+///     let a = thr.partition_a(&Tensor::new(a, layout!((2, 3) : (3, 1))));
+///     let b = thr.partition_b(&Tensor::new(b, layout!((4, 3) : (1, 4))));
+///     let c = thr.partition_c(&Tensor::new(c, layout!((2, 4) : (4, 1))));
 ///     let accumulators = thr.fragment_c(k, shape!(2, 4));
-///     accumulators.fill(k, 0.0);
-///     gemm(k, &mma, &accumulators, &a, &b);
-///     copy(k, &accumulators, &c);
+///     accumulators.fill(0.0);
+///     gemm(&mma, &accumulators, &a, &b);
+///     copy(&accumulators, &c);
 /// })?;
 /// let device = Device::sim()?;
 /// let a = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -86,17 +86,13 @@ use super::view::tensor::{RegisterTensor, Tensor};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[track_caller]
-pub fn gemm<'b, D, A, B>(
-    k: &Body<'b, '_>,
-    mma: &TiledMma,
-    c: &RegisterTensor<'b, D>,
-    a: &Tensor<A>,
-    b: &Tensor<B>,
-) where
+pub fn gemm<'b, D, A, B>(mma: &TiledMma, c: &RegisterTensor<'b, D>, a: &Tensor<A>, b: &Tensor<B>)
+where
     D: Element,
     A: Readable<'b>,
     B: Readable<'b>,
 {
+    let k = &c.body();
     if a.poisoned || b.poisoned || c.poisoned {
         return;
     }
@@ -135,16 +131,16 @@ where
     for (rows, columns) in steps.a.iter().zip(&steps.b) {
         let mut x: Vec<Val<'b, A::Elem>> = Vec::with_capacity(rows.len());
         for row in rows {
-            x.push(row.read(k));
+            x.push(row.read());
         }
         let mut accumulators = steps.c.iter();
         for column in columns {
-            let y = column.read(k);
+            let y = column.read();
             for x in &x {
                 let Some(sum) = accumulators.next() else { continue };
                 let sum = c.engine.at(*sum);
-                if let Some(next) = fma([(*x).into(), y.into(), sum.read(k).into()]) {
-                    sum.write(k, next);
+                if let Some(next) = fma([(*x).into(), y.into(), sum.read().into()]) {
+                    sum.write(next);
                 }
             }
         }
@@ -234,16 +230,12 @@ fn in_pairs<'b, D: Element>(
     let accumulators = accumulators.of::<f16>()?;
     let pairs = k.registers::<Vector<f16, 2>>(accumulators.len() / 2);
     for pair in 0..pairs.len() {
-        pairs.set(
-            k,
-            pair,
-            Val::pack([accumulators.get(k, 2 * pair), accumulators.get(k, 2 * pair + 1)]),
-        );
+        pairs.set(pair, Val::pack([accumulators.get(2 * pair), accumulators.get(2 * pair + 1)]));
     }
     multiply(&pairs)?;
     for pair in 0..pairs.len() {
-        for (lane, value) in (0..).zip(pairs.get(k, pair).lanes()) {
-            accumulators.set(k, 2 * pair + lane, value);
+        for (lane, value) in (0..).zip(pairs.get(pair).lanes()) {
+            accumulators.set(2 * pair + lane, value);
         }
     }
     Some(())
@@ -259,7 +251,7 @@ fn part<'b, E: Readable<'b>>(
     let values = tensor.layout().get(&[0])?.size()?.to_static()?;
     let mut all = Vec::with_capacity(values as usize);
     for value in 0..values {
-        all.push(tensor.engine_at(k, (value, mn, step))?.read(k));
+        all.push(tensor.engine_at(k, (value, mn, step))?.read());
     }
     Ok(all)
 }

@@ -31,12 +31,12 @@ crate::values! {
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("lse", Target::SM_80, |k, (y,)| {
     ///     let scale = k.constant(std::f32::consts::LOG2_E);
     ///     let acc = mma.slice(0).fragment_c::<f32>(k, shape!(16, 8));
-    ///     let softmax = k.for_(range(0, 3), OnlineSoftmax::new(k), |k, tile, softmax| {
-    ///         acc.fill(k, tile.cvt::<f32>());
-    ///         softmax.update(k, &rows, &acc, scale).0
+    ///     let softmax = k.for_(range(0, 3), OnlineSoftmax::new(k), |_, tile, softmax| {
+    ///         acc.fill(tile.cvt::<f32>());
+    ///         softmax.update(&rows, &acc, scale).0
     ///     });
-    ///     let [_, lse] = softmax.finish(k, &rows, scale);
-    ///     y.store(k, k.thread_idx().x, lse[0]);
+    ///     let [_, lse] = softmax.finish(&rows, scale);
+    ///     y.store(k.thread_idx().x, lse[0]);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut y = device.zeros::<f32>(32)?;
@@ -75,15 +75,15 @@ impl<'b> OnlineSoftmax<'b> {
     #[inline]
     pub fn maxima(
         &self,
-        k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
         lazy: bool,
     ) -> [Val<'b, f32>; 2] {
+        let k = &scores.body();
         let maxima = [0, 1].map(|row| {
-            let max = rows.fold(k, scores, row, self.max[row], |a, b| a.max(b));
-            rows.reduce_lanes(k, max, |a, b| a.max(b))
+            let max = rows.fold(scores, row, self.max[row], |a, b| a.max(b));
+            rows.reduce_lanes(max, |a, b| a.max(b))
         });
         if !lazy {
             return maxima;
@@ -104,13 +104,12 @@ impl<'b> OnlineSoftmax<'b> {
     #[inline]
     pub fn update(
         self,
-        k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
     ) -> (Self, [Val<'b, f32>; 2]) {
-        let maxima = self.maxima(k, rows, scores, scale, false);
-        self.update_to(k, rows, scores, scale, maxima)
+        let maxima = self.maxima(rows, scores, scale, false);
+        self.update_to(rows, scores, scale, maxima)
     }
 
     /// The second half of [`update`](OnlineSoftmax::update), with `maxima` from the first half. Use
@@ -119,21 +118,21 @@ impl<'b> OnlineSoftmax<'b> {
     #[inline]
     pub fn update_to(
         self,
-        k: &Body<'b, '_>,
         rows: &AccumulatorRows,
-        scores: &RegisterTensor<'_, f32>,
+        scores: &RegisterTensor<'b, f32>,
         scale: Val<'b, f32>,
         maxima: [Val<'b, f32>; 2],
     ) -> (Self, [Val<'b, f32>; 2]) {
+        let k = &scores.body();
         let (mut next, mut factors) = (self, self.sum);
         for (row, (max, factor)) in maxima.into_iter().zip(&mut factors).enumerate() {
             let base = Self::base(k, max);
             let minus = -(base * scale);
             // Exactly 1 if the maximum stays.
             *factor = ((self.max[row] - base) * scale).exp2_fast();
-            rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
+            rows.map_row(scores, row, |_, score| score.fma(scale, minus).exp2_fast());
             let zero = k.constant(0.0);
-            let own = rows.fold(k, scores, row, zero, |a, b| a + b);
+            let own = rows.fold(scores, row, zero, |a, b| a + b);
             next.max[row] = max;
             next.sum[row] = self.sum[row].fma(*factor, own);
         }
@@ -161,9 +160,9 @@ impl<'b> OnlineSoftmax<'b> {
     /// // The powers of 2 of 5 and 3, and of 6: relative to the larger maximum, the first sum is halved.
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("join", Target::SM_80, |k, (y,)| {
     ///     let of = |max: f32, sum: f32| OnlineSoftmax { max: [k.constant(max); 2], sum: [k.constant(sum); 2] };
-    ///     let (both, [old, new]) = of(5.0, 1.25).join(k, of(6.0, 1.0), k.constant(1.0));
+    ///     let (both, [old, new]) = of(5.0, 1.25).join(of(6.0, 1.0), k.constant(1.0));
     ///     for (at, number) in [both.max[0], both.sum[0], old[0], new[0]].into_iter().enumerate() {
-    ///         y.store(k, at as u32, number);
+    ///         y.store(at as u32, number);
     ///     }
     /// })?;
     /// let device = Device::sim()?;
@@ -175,12 +174,8 @@ impl<'b> OnlineSoftmax<'b> {
     /// ```
     #[track_caller]
     #[inline]
-    pub fn join(
-        self,
-        k: &Body<'b, '_>,
-        other: Self,
-        scale: Val<'b, f32>,
-    ) -> (Self, [[Val<'b, f32>; 2]; 2]) {
+    pub fn join(self, other: Self, scale: Val<'b, f32>) -> (Self, [[Val<'b, f32>; 2]; 2]) {
+        let k = &scale.body();
         let max = [0, 1].map(|row| self.max[row].max(other.max[row]));
         let base = max.map(|max| Self::base(k, max));
         let [old, new] = [self, other]
@@ -194,23 +189,21 @@ impl<'b> OnlineSoftmax<'b> {
     /// before the tile's own products are added.
     #[track_caller]
     #[inline]
-    pub fn rescale<'k: 'b>(
-        k: &mut Body<'k, '_>,
+    pub fn rescale(
         rows: &AccumulatorRows,
-        acc: &RegisterTensor<'_, f32>,
+        acc: &RegisterTensor<'b, f32>,
         factors: [Val<'b, f32>; 2],
         lazy: bool,
     ) {
+        let k = &mut acc.body();
         if lazy {
             let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
             // The inner body has a shorter lifetime, so each value is copied.
-            k.if_(any, |k| {
-                OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor), false)
-            });
+            k.if_(any, |_| OnlineSoftmax::rescale(rows, acc, factors.map(|factor| factor), false));
             return;
         }
         for (row, factor) in factors.into_iter().enumerate() {
-            rows.map_row(k, acc, row, |_, value| value * factor);
+            rows.map_row(acc, row, |_, value| value * factor);
         }
     }
 
@@ -220,15 +213,11 @@ impl<'b> OnlineSoftmax<'b> {
     /// of split keys needs.
     #[track_caller]
     #[inline]
-    pub fn finish(
-        self,
-        k: &Body<'b, '_>,
-        rows: &AccumulatorRows,
-        scale: Val<'b, f32>,
-    ) -> [[Val<'b, f32>; 2]; 2] {
+    pub fn finish(self, rows: &AccumulatorRows, scale: Val<'b, f32>) -> [[Val<'b, f32>; 2]; 2] {
+        let k = &scale.body();
         let [mut inverse, mut lse] = [self.sum; 2];
         for row in 0..2 {
-            let sum = rows.reduce_lanes(k, self.sum[row], |a, b| a + b);
+            let sum = rows.reduce_lanes(self.sum[row], |a, b| a + b);
             let empty = sum.eq(0.0);
             inverse[row] = empty.select(k.constant(0.0), sum.recip_fast());
             let log = self.max[row].fma(scale, sum.log2_fast()) * std::f32::consts::LN_2;

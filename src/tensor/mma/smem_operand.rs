@@ -4,7 +4,7 @@
 
 use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Val, WARP};
+use crate::ir::{Element, Val, WARP};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 
 use crate::tensor::error::{TensorError, TensorErrorKind};
@@ -58,10 +58,10 @@ impl<'b> SmemOperand<'b> {
     /// let kernel = Kernel::<()>::build("k", Target::SM_90A, |k, ()| {
     ///     let x = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
     ///     let thr = mma.slice(k.thread_idx().x);
-    ///     let (a, b) = (SmemOperand::new(k, &thr.partition_a(k, &x)), SmemOperand::new(k, &thr.partition_b(k, &x)));
+    ///     let (a, b) = (SmemOperand::new(&thr.partition_a(&x)), SmemOperand::new(&thr.partition_b(&x)));
     ///     let accumulators = thr.fragment_c::<f32>(k, shape!(64, 64));
     ///     k.wgmma_fence();
-    ///     mma.gemm_async(k, &accumulators, &a, &b, false);
+    ///     mma.gemm_async(&accumulators, &a, &b, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
     /// })?;
@@ -69,7 +69,8 @@ impl<'b> SmemOperand<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn new<T: Element>(k: &Body<'b, '_>, part: &SharedTensor<'b, T>) -> Self {
+    pub fn new<T: Element>(part: &SharedTensor<'b, T>) -> Self {
+        let k = &part.body();
         let nothing = SmemOperand {
             low: k.constant(0),
             bits: 0,
@@ -111,7 +112,8 @@ impl<'b> SmemOperand<'b> {
     /// adds an offset to the descriptor.
     #[track_caller]
     #[inline]
-    pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
+    pub fn stage(&self, stage: Val<'b, i32>) -> Self {
+        let k = &self.low.body();
         if self.poisoned {
             return self.clone();
         }

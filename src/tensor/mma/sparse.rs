@@ -28,13 +28,13 @@ impl SparseMma {
     #[track_caller]
     pub fn gemm_async<'b, D: Accumulator>(
         &self,
-        k: &Body<'b, '_>,
-        c: &RegisterTensor<'_, D>,
+        c: &RegisterTensor<'b, D>,
         a: &SmemOperand<'b>,
         b: &SmemOperand<'b>,
         metadata: impl Fn(usize, usize) -> Val<'b, u32>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
+        let k = &c.body();
         if a.poisoned || b.poisoned || c.poisoned {
             return;
         }
@@ -48,7 +48,7 @@ impl SparseMma {
     fn start_all<'b, D: Accumulator>(
         &self,
         k: &Body<'b, '_>,
-        c: &RegisterTensor<'_, D>,
+        c: &RegisterTensor<'b, D>,
         [a, b]: [&SmemOperand<'b>; 2],
         metadata: &dyn Fn(usize, usize) -> Val<'b, u32>,
         accumulate: Val<'b, bool>,

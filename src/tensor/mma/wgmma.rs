@@ -47,12 +47,7 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     /// # Errors
     /// The coordinate is outside.
     #[doc(hidden)]
-    fn part(
-        &self,
-        k: &Body<'b, '_>,
-        elem: Scalar,
-        coord: (i64, i64),
-    ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
+    fn part(&self, elem: Scalar, coord: (i64, i64)) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
 /// Operand A of one `wgmma`: the descriptor in shared memory, or the thread's registers. A
@@ -123,17 +118,12 @@ impl<'b> WgmmaOperand<'b> for SmemOperand<'b> {
 
     #[track_caller]
     #[inline]
-    fn part(
-        &self,
-        _: &Body<'b, '_>,
-        _: Scalar,
-        coord: (i64, i64),
-    ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
+    fn part(&self, _: Scalar, coord: (i64, i64)) -> Result<WgmmaSource<'b>, TensorErrorKind> {
         Ok(WgmmaSource::Shared(self.at(index(&self.layout, coord)?)))
     }
 }
 
-impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
+impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'b, T> {
     fn is_poisoned(&self) -> bool {
         self.poisoned
     }
@@ -160,13 +150,8 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
     }
 
     #[track_caller]
-    fn part(
-        &self,
-        k: &Body<'b, '_>,
-        elem: Scalar,
-        coord: (i64, i64),
-    ) -> Result<WgmmaSource<'b>, TensorErrorKind> {
-        let values = registers(k, self, coord)?;
+    fn part(&self, elem: Scalar, coord: (i64, i64)) -> Result<WgmmaSource<'b>, TensorErrorKind> {
+        let values = registers(self, coord)?;
         let none = TensorErrorKind::NoOperation { instruction: format!("wgmma of {elem}") };
         operand(&values, elem).map(WgmmaSource::Registers).ok_or(none)
     }
@@ -207,11 +192,11 @@ impl TiledMma {
     ///     let thr = mma.slice(k.thread_idx().x);
     ///     let tile = SharedTensor::<f16>::shared_aligned(k, tile.clone(), 1024);
     ///     let a = thr.fragment_a::<f16>(k, shape!(64, 64));
-    ///     a.fill(k, f16::from_f32(1.0));
-    ///     let b = SmemOperand::new(k, &thr.partition_b(k, &tile));
+    ///     a.fill(f16::from_f32(1.0));
+    ///     let b = SmemOperand::new(&thr.partition_b(&tile));
     ///     let accumulators = thr.fragment_accumulators::<Vector<f16, 2>>(k, shape!(64, 64));
     ///     k.wgmma_fence();
-    ///     mma.gemm_async(k, &accumulators, &a, &b, false);
+    ///     mma.gemm_async(&accumulators, &a, &b, false);
     ///     k.wgmma_commit_group();
     ///     k.wgmma_wait_group(0);
     /// })?;
@@ -221,12 +206,12 @@ impl TiledMma {
     #[track_caller]
     pub fn gemm_async<'b, D: Accumulator>(
         &self,
-        k: &Body<'b, '_>,
-        c: &RegisterTensor<'_, D>,
+        c: &RegisterTensor<'b, D>,
         a: &impl WgmmaOperand<'b>,
         b: &SmemOperand<'b>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
+        let k = &c.body();
         if a.is_poisoned() || b.poisoned || c.poisoned {
             return;
         }
@@ -278,7 +263,7 @@ impl TiledMma {
             for column in 0..n {
                 let b_at = b.at(index(&b.layout, (column, step))?);
                 for row in 0..m {
-                    let a_at = a.part(k, a_type, (row, step))?;
+                    let a_at = a.part(a_type, (row, step))?;
                     let accumulators = accumulators_at(c, (row, column))?;
                     let more = if step == 0 { accumulate } else { k.constant(true) };
                     match a_at {

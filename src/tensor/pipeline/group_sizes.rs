@@ -1,7 +1,7 @@
 //! [`GroupSizes`]: M, N and K of each GEMM in a grouped launch, which only the device knows. Pass
 //! it to [`TileScheduler::group_sizes`](crate::tensor::pipeline::TileScheduler::group_sizes).
 
-use crate::ir::{Body, Global, Val};
+use crate::ir::{Global, Val};
 
 /// Sizes of the GEMMs of a group, in device memory: `table` holds M, N and K of each in the first
 /// three of `words` elements. A GEMM with a size of 0 or less has no tiles.
@@ -19,8 +19,8 @@ use crate::ir::{Body, Global, Val};
 /// type Params = (Global<i64>, GlobalMut<i32>, i32);
 /// let kernel = Kernel::<Params>::build("tiles", Target::SM_80, |k, (table, x, count)| {
 ///     let (sizes, one) = (GroupSizes { table, words: 4, count }, k.constant(1));
-///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).group_sizes(k, Some(sizes), [4, 8]);
-///     tiles.for_each(k, (), |k, tile, ()| x.red().add(k, tile.batch, 1));
+///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).group_sizes(Some(sizes), [4, 8]);
+///     tiles.for_each(k, (), |_, tile, ()| x.red().add(tile.batch, 1));
 /// })?;
 /// let device = Device::sim()?;
 /// let sizes = [[9, 16, 1, 0], [0, 8, 1, 0], [4, 9, 1, 0]].concat();
@@ -45,9 +45,9 @@ impl<'b> GroupSizes<'b> {
     /// example to get the K extent of its main loop.
     #[track_caller]
     #[inline]
-    pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
+    pub fn of(&self, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
         let first = product * self.words;
-        [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
+        [0, 1, 2].map(|word| self.table.load(first + word).cvt::<i32>())
     }
 
     /// Returns the counts of row tiles and column tiles of a GEMM, for tiles of `tile` rows and
@@ -56,11 +56,10 @@ impl<'b> GroupSizes<'b> {
     #[inline]
     pub(super) fn tiles(
         &self,
-        k: &Body<'b, '_>,
         product: Val<'b, i32>,
         tile: [Val<'b, i32>; 2],
     ) -> [Val<'b, i32>; 2] {
-        let [m, n, depth] = self.of(k, product).map(|size| size.max(0));
+        let [m, n, depth] = self.of(product).map(|size| size.max(0));
         let tiles = |size: Val<'b, i32>, tile| (size + (tile - 1)) / tile;
         // Without tiles along one mode there are none at all.
         [tiles(m, tile[0]) * depth.min(1), tiles(n, tile[1])]

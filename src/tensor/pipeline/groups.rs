@@ -26,18 +26,13 @@ impl<'b> Groups<'b> {
     /// tiles.
     #[track_caller]
     #[inline]
-    fn tiles(
-        self,
-        k: &Body<'b, '_>,
-        group: Val<'b, i32>,
-        columns: Val<'b, i32>,
-    ) -> [Val<'b, i32>; 2] {
+    fn tiles(self, group: Val<'b, i32>, columns: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         match self {
             Groups::Rows(groups, size) => {
-                let [start, end] = groups.range(k, group);
+                let [start, end] = groups.range(group);
                 [((end - start).max(0) + (size - 1)) / size, columns]
             }
-            Groups::Sizes(sizes, [rows, columns]) => sizes.tiles(k, group, [rows, columns]),
+            Groups::Sizes(sizes, [rows, columns]) => sizes.tiles(group, [rows, columns]),
         }
     }
 
@@ -58,7 +53,7 @@ impl<'b> Groups<'b> {
             |k, at| {
                 let group = at.group + 1;
                 let [rows, columns] =
-                    k.if_with(group.lt(count), [0, 0], |k| self.tiles(k, group, columns));
+                    k.if_with(group.lt(count), [0, 0], |_| self.tiles(group, columns));
                 RowGroup { group, first: at.first + at.rows * at.columns, rows, columns }
             },
         )

@@ -55,7 +55,7 @@ impl WarpRole {
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("roles", Target::SM_90A, |k, (x,)| {
 ///     let roles = [WarpRole::new(1), WarpRole::new(2)];
 ///     let t = k.thread_idx().x;
-///     warp_roles(k, &roles, 168, |k, role, group| x.store(k, t, group + 10 * role));
+///     warp_roles(k, &roles, 168, |_, role, group| x.store(t, group + 10 * role));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.zeros::<i32>(384)?;

@@ -26,10 +26,10 @@ use crate::ir::{Body, Global, Val};
 /// let kernel = Kernel::<Params>::build("rows", Target::SM_80, |k, (bounds, x, [count, capacity])| {
 ///     let groups = RowGroups { bounds, count, capacity };
 ///     let one = k.constant(1);
-///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(k, Some(groups), 4);
-///     tiles.for_each(k, (), |k, tile, ()| {
-///         let [start, end] = groups.range(k, tile.batch);
-///         x.red().add(k, tile.batch, (end - start - tile.row * 4).min(4));
+///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(Some(groups), 4);
+///     tiles.for_each(k, (), |_, tile, ()| {
+///         let [start, end] = groups.range(tile.batch);
+///         x.red().add(tile.batch, (end - start - tile.row * 4).min(4));
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -89,10 +89,11 @@ impl<'b> RowGroups<'b> {
     /// rows of a tile that reach beyond its group.
     #[track_caller]
     #[inline]
-    pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
+    pub fn range(&self, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let is_listed = self.capacity.eq(0);
-        let bound = self.bounds.load(k, group);
-        let next = self.bounds.load(k, group + is_listed.select(k.constant(1), k.constant(0)));
+        let bound = self.bounds.load(group);
+        let k = &self.bounds.body();
+        let next = self.bounds.load(group + is_listed.select(k.constant(1), k.constant(0)));
         let room = group * self.capacity;
         let end = room + next.min(self.capacity);
         [is_listed.select(bound, room), is_listed.select(next, end)]
@@ -101,7 +102,8 @@ impl<'b> RowGroups<'b> {
     /// Returns the position before the first tile: what you pass to the first
     /// [`seek`](RowGroups::seek).
     #[track_caller]
-    pub fn start(&self, k: &Body<'b, '_>) -> RowGroup<'b> {
+    pub fn start(&self) -> RowGroup<'b> {
+        let k = &self.bounds.body();
         RowGroup::before_all(k)
     }
 
@@ -112,11 +114,11 @@ impl<'b> RowGroups<'b> {
     #[inline]
     pub fn seek(
         &self,
-        k: &mut Body<'b, '_>,
         from: RowGroup<'b>,
         number: Val<'b, i32>,
         [size, columns]: [Val<'b, i32>; 2],
     ) -> RowGroup<'b> {
+        let k = &mut self.bounds.body();
         Groups::Rows(*self, size).seek(k, from, number, columns)
     }
 }

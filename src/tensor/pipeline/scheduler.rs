@@ -40,8 +40,8 @@ crate::values! {
 /// type Params = (GlobalMut<i32>, i32, i32);
 /// let kernel = Kernel::<Params>::build("order", Target::SM_80, |k, (x, rows, columns)| {
 ///     let tiles = TileScheduler::new(k, Raster::Swizzle { width: 2 }, [rows, columns, k.constant(1)]);
-///     tiles.for_each(k, k.constant(0), |k, tile, count| {
-///         x.store(k, tile.row * columns + tile.column, count);
+///     tiles.for_each(k, k.constant(0), |_, tile, count| {
+///         x.store(tile.row * columns + tile.column, count);
 ///         count + 1
 ///     });
 /// })?;
@@ -140,7 +140,8 @@ impl<'b> TileScheduler<'b> {
     /// Groups come one after the other, each in raster order. Only
     /// [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
     #[track_caller]
-    pub fn row_groups(self, k: &Body<'b, '_>, groups: Option<RowGroups<'b>>, size: u32) -> Self {
+    pub fn row_groups(self, groups: Option<RowGroups<'b>>, size: u32) -> Self {
+        let k = &self.rows.body();
         let Some(groups) = groups else { return self };
         let groups = Groups::Rows(groups, k.constant(size.cast_signed()));
         TileScheduler { groups: Some(groups), ..self }
@@ -151,12 +152,8 @@ impl<'b> TileScheduler<'b> {
     /// Only [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
     /// Use it if the GEMMs of a launch differ in more than their row counts.
     #[track_caller]
-    pub fn group_sizes(
-        self,
-        k: &Body<'b, '_>,
-        sizes: Option<GroupSizes<'b>>,
-        tile: [u32; 2],
-    ) -> Self {
+    pub fn group_sizes(self, sizes: Option<GroupSizes<'b>>, tile: [u32; 2]) -> Self {
+        let k = &self.rows.body();
         let Some(sizes) = sizes else { return self };
         let groups = Groups::Sizes(sizes, tile.map(|size| k.constant(size.cast_signed())));
         TileScheduler { groups: Some(groups), ..self }
@@ -167,12 +164,9 @@ impl<'b> TileScheduler<'b> {
     /// groups](TileScheduler::row_groups).
     #[track_caller]
     #[inline]
-    pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
-    where
-        'b: 'c,
-    {
+    pub fn first_row(&self, tile: Tile<'b>) -> DeviceCoord<'b> {
         match self.groups {
-            Some(Groups::Rows(groups, _)) => groups.range(k, tile.batch)[0].into(),
+            Some(Groups::Rows(groups, _)) => groups.range(tile.batch)[0].into(),
             Some(Groups::Sizes(..)) | None => DeviceCoord::Host(0),
         }
     }
@@ -200,15 +194,15 @@ impl<'b> TileScheduler<'b> {
     /// let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, x, taken)| {
     ///     let (count, capacity, one) = (k.constant(4), k.constant(0), k.constant(1));
     ///     let groups = RowGroups { bounds, count, capacity };
-    ///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(k, Some(groups), 4);
-    ///     let (tiles, thread) = (tiles.drawn(k, Some((taken, 32))), k.thread_idx().x);
-    ///     tiles.init(k, thread.eq(0));
+    ///     let tiles = TileScheduler::new(k, Raster::AlongN, [one; 3]).row_groups(Some(groups), 4);
+    ///     let (tiles, thread) = (tiles.drawn(Some((taken, 32))), k.thread_idx().x);
+    ///     tiles.init(thread.eq(0));
     ///     k.barrier();
-    ///     k.if_(thread.eq(32), |k| tiles.of_role(k, true).for_each(k, (), |_, _, ()| ()));
+    ///     k.if_(thread.eq(32), |k| tiles.of_role(true).for_each(k, (), |_, _, ()| ()));
     ///     k.if_(thread.lt(32), |k| {
-    ///         tiles.of_role(k, false).for_each(k, (), |k, tile, ()| {
-    ///             let [start, end] = groups.range(k, tile.batch);
-    ///             x.red().add(k, tile.batch, (end - start - tile.row * 4).min(4));
+    ///         tiles.of_role(false).for_each(k, (), |_, tile, ()| {
+    ///             let [start, end] = groups.range(tile.batch);
+    ///             x.red().add(tile.batch, (end - start - tile.row * 4).min(4));
     ///         });
     ///     });
     /// })?;
@@ -226,7 +220,8 @@ impl<'b> TileScheduler<'b> {
     /// ```
     #[track_caller]
     #[inline]
-    pub fn drawn(self, k: &Body<'b, '_>, draws: Option<(Val<'b, GlobalMut<u32>>, u32)>) -> Self {
+    pub fn drawn(self, draws: Option<(Val<'b, GlobalMut<u32>>, u32)>) -> Self {
+        let k = &self.rows.body();
         let Some((taken, consumers)) = draws else { return self };
         if self.groups.is_none() {
             k.report(
@@ -249,8 +244,8 @@ impl<'b> TileScheduler<'b> {
     /// nothing.
     #[track_caller]
     #[inline]
-    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
-        self.draws.inspect(|draws| draws.init(k, elected));
+    pub fn init(&self, elected: Val<'b, bool>) {
+        self.draws.inspect(|draws| draws.init(elected));
     }
 
     /// Returns a role's share of the scheduler, if tiles are [drawn](TileScheduler::drawn) from a
@@ -258,10 +253,10 @@ impl<'b> TileScheduler<'b> {
     /// them. Otherwise all roles have the same scheduler, and it changes nothing.
     #[track_caller]
     #[inline]
-    pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
+    pub fn of_role(self, is_producer: bool) -> Self {
         let of = |draws: DynamicScheduler<'b>| match is_producer {
-            true => draws.producer(k),
-            false => draws.consumer(k),
+            true => draws.producer(),
+            false => draws.consumer(),
         };
         TileScheduler { work: self.draws.map(of), ..self }
     }
@@ -270,23 +265,13 @@ impl<'b> TileScheduler<'b> {
     /// tile's group, so that a consumer can skip the rows. It is `None` if there are no groups.
     #[track_caller]
     #[inline]
-    pub fn is_behind<'c>(
-        &self,
-        k: &Body<'c, '_>,
-        tile: Tile<'c>,
-        first: Val<'c, i32>,
-    ) -> Option<Val<'c, bool>>
-    where
-        'b: 'c,
-    {
+    pub fn is_behind(&self, tile: Tile<'b>, first: Val<'b, i32>) -> Option<Val<'b, bool>> {
         self.groups.map(|groups| match groups {
             Groups::Rows(groups, size) => {
-                let [start, end] = groups.range(k, tile.batch);
+                let [start, end] = groups.range(tile.batch);
                 (end - start).le(tile.row * size + first)
             }
-            Groups::Sizes(sizes, [size, _]) => {
-                sizes.of(k, tile.batch)[0].le(tile.row * size + first)
-            }
+            Groups::Sizes(sizes, [size, _]) => sizes.of(tile.batch)[0].le(tile.row * size + first),
         })
     }
 
@@ -308,7 +293,8 @@ impl<'b> TileScheduler<'b> {
     /// Returns the block's rank in its cluster, or 0 without clusters. Use it to elect a block of
     /// the cluster.
     #[track_caller]
-    pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
+    pub fn rank(&self) -> Val<'b, i32> {
+        let k = &self.rows.body();
         match (self.place, self.cluster) {
             (None, _) => k.constant(0),
             (Some([rank, _]), [_, 1]) | (Some([_, rank]), [1, _]) => rank,
@@ -321,7 +307,8 @@ impl<'b> TileScheduler<'b> {
     /// [`TmaCopy::load_rotated`](crate::tensor::copy::TmaCopy::load_rotated).
     #[track_caller]
     #[inline]
-    pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {
+    pub fn peers(&self) -> [ClusterPeers<'b>; 2] {
+        let k = &self.rows.body();
         let ([blocks_m, blocks_n], zero) = (self.cluster, k.constant(0));
         let [m, n] = self.place.unwrap_or([zero; 2]);
         let mask = |blocks: u32, step: u32, first: Val<'b, i32>, others: u32| {
@@ -351,7 +338,7 @@ impl<'b> TileScheduler<'b> {
     ) -> <I::V as Values>::At<'b> {
         let Some(groups) = self.groups else {
             return self.numbers().for_each_item(k, init, |k, number, carried| {
-                let tile = self.tile(k, number);
+                let tile = self.tile(number);
                 body(k, tile, carried)
             });
         };
@@ -389,9 +376,9 @@ impl<'b> TileScheduler<'b> {
     /// yourself instead of calling [`for_each`](TileScheduler::for_each).
     #[track_caller]
     #[inline]
-    pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
+    pub fn tile(&self, number: Val<'b, i32>) -> Tile<'b> {
+        let k = &mut self.rows.body();
         let _call = k.call();
-        let k = &mut k.rescoped();
         let matrix = self.rows * self.columns;
         let batch = number / matrix;
         let [row, column] =

@@ -2,7 +2,7 @@
 //! tiles. Use them in an attention kernel whose blocks take items from a
 //! [`WorkScheduler`](super::WorkScheduler).
 
-use crate::ir::{Body, Global, Val};
+use crate::ir::{Global, Val};
 
 /// Orders attention's query tiles by sections of heads, so that the keys and values of a section's
 /// heads stay in L2: all tiles of one section come before those of the next. Within a section,
@@ -17,9 +17,9 @@ use crate::ir::{Body, Global, Val};
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("order", Target::SM_80, |k, (x,)| {
 ///     let [tiles, heads, section] = [2, 3, 2].map(|count| k.constant(count));
 ///     let work = StaticScheduler::new(k, tiles * heads);
-///     work.for_each_item(k, (), |k, item, ()| {
+///     work.for_each_item(k, (), |_, item, ()| {
 ///         let [head, tile] = HeadSections { tiles, heads, section }.decode(item);
-///         x.store(k, item, head * 10 + tile);
+///         x.store(item, head * 10 + tile);
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -73,9 +73,9 @@ impl<'b> HeadSections<'b> {
 /// let kernel = Kernel::<Params>::build("tiles", Target::SM_80, |k, (starts, x, [count, slots])| {
 ///     let work = StaticScheduler::new(k, slots);
 ///     work.for_each_item(k, (), |k, slot, ()| {
-///         let found = Sequences { starts, count }.decode(k, slot, 4);
+///         let found = Sequences { starts, count }.decode(slot, 4);
 ///         let own = (found.len - found.tile * 4).min(4);
-///         k.if_(own.gt(0), |k| x.red().add(k, found.sequence, own));
+///         k.if_(own.gt(0), |_| x.red().add(found.sequence, own));
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -123,21 +123,22 @@ impl<'b> Sequences<'b> {
     /// calls it for each slot; it must skip empty tiles.
     #[track_caller]
     #[inline]
-    pub fn decode(&self, k: &mut Body<'b, '_>, slot: Val<'b, i32>, size: u32) -> SequenceTile<'b> {
+    pub fn decode(&self, slot: Val<'b, i32>, size: u32) -> SequenceTile<'b> {
+        let k = &mut self.count.body();
         let (zero, starts) = (k.constant(0), self.starts);
         // The sequence is in `low..high`.
         let (sequence, _) = k.while_(
             (zero, self.count),
             |_, (low, high)| (high - low).gt(1),
-            |k, (low, high)| {
+            |_, (low, high)| {
                 let middle = low + (high - low) / 2;
-                let first = starts.load(k, middle) / size + middle;
+                let first = starts.load(middle) / size + middle;
                 let is_below = slot.lt(first);
                 (is_below.select(low, middle), is_below.select(middle, high))
             },
         );
-        let start = starts.load(k, sequence);
-        let len = starts.load(k, sequence + 1) - start;
+        let start = starts.load(sequence);
+        let len = starts.load(sequence + 1) - start;
         SequenceTile { sequence, tile: slot - (start / size + sequence), start, len }
     }
 }

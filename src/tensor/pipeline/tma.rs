@@ -22,9 +22,9 @@ use crate::tensor::error::{TensorError, count_of};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ring", Target::SM_90, |k, (x,)| {
 ///     let pipe = TmaPipeline::new(k, 3, 128, 1);
-///     let last = k.for_(range(0, 7), pipe.consumer(k), |_, _, state| state.next());
-///     x.store(k, 0, last.stage);
-///     x.store(k, 1, last.parity.cvt::<i32>());
+///     let last = k.for_(range(0, 7), pipe.consumer(), |_, _, state| state.next());
+///     x.store(0, last.stage);
+///     x.store(1, last.parity.cvt::<i32>());
 /// })?;
 /// # #[cfg(feature = "sim")] {
 /// # use tilewright::runtime::{Device, Grid};
@@ -200,26 +200,26 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 ///     let ring = SharedTensor::<i32>::shared_aligned(k, layout!((1, 32, 2) : (32, 1, 32)), 128);
 ///     let pipe = TmaPipeline::new(k, 2, copy.bytes(), 32);
 ///     let t = k.thread_idx().x;
-///     pipe.init(k, t.eq(0));
+///     pipe.init(t.eq(0));
 ///     k.barrier();
 ///     k.if_(t.eq(32), |k| {
-///         k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
-///             let full = pipe.acquire(k, state);
-///             copy.load(k, map, (row, 0), &ring.slice(k, (.., .., state.stage)), full);
+///         k.for_(range(0, 5), pipe.producer(), |_, row, state| {
+///             let full = pipe.acquire(state);
+///             copy.load(map, (row, 0), &ring.slice((.., .., state.stage)), full);
 ///             state.next()
 ///         });
 ///     });
 ///     k.if_(t.lt(32), |k| {
-///         let start = (pipe.consumer(k), k.constant(0));
+///         let start = (pipe.consumer(), k.constant(0));
 ///         let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
-///             pipe.wait(k, state);
-///             let sum = sum + ring.load(k, (0, t, state.stage));
+///             pipe.wait(state);
+///             let sum = sum + ring.load((0, t, state.stage));
 ///             // The next copy into the stage is of another proxy than the load.
 ///             k.fence_proxy_async(ProxySpace::SharedCta);
-///             pipe.release(k, state);
+///             pipe.release(state);
 ///             (state.next(), sum)
 ///         });
-///         y.store(k, t, sum);
+///         y.store(t, sum);
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -293,27 +293,27 @@ impl<'b> TmaPipeline<'b> {
     ///     let ring = SharedTensor::<i32>::shared(k, layout!((32, 2) : (1, 32)));
     ///     let pipe = TmaPipeline::new(k, 2, 128, 32).written_by(32);
     ///     let t = k.thread_idx().x;
-    ///     pipe.init(k, t.eq(0));
+    ///     pipe.init(t.eq(0));
     ///     k.barrier();
     ///     k.if_else(
     ///         t.ge(32),
     ///         |k| {
-    ///             k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
-    ///                 pipe.acquire(k, state);
-    ///                 ring.store(k, (t - 32, state.stage), 32 * row + t - 32);
-    ///                 pipe.commit(k, state);
+    ///             k.for_(range(0, 5), pipe.producer(), |_, row, state| {
+    ///                 pipe.acquire(state);
+    ///                 ring.store((t - 32, state.stage), 32 * row + t - 32);
+    ///                 pipe.commit(state);
     ///                 state.next()
     ///             });
     ///         },
     ///         |k| {
-    ///             let start = (pipe.consumer(k), k.constant(0));
-    ///             let (_, sum) = k.for_(range(0, 5), start, |k, _, (state, sum)| {
-    ///                 pipe.wait(k, state);
-    ///                 let sum = sum + ring.load(k, (t, state.stage));
-    ///                 pipe.release(k, state);
+    ///             let start = (pipe.consumer(), k.constant(0));
+    ///             let (_, sum) = k.for_(range(0, 5), start, |_, _, (state, sum)| {
+    ///                 pipe.wait(state);
+    ///                 let sum = sum + ring.load((t, state.stage));
+    ///                 pipe.release(state);
     ///                 (state.next(), sum)
     ///             });
-    ///             y.store(k, t, sum);
+    ///             y.store(t, sum);
     ///         },
     ///     );
     /// })?;
@@ -337,25 +337,28 @@ impl<'b> TmaPipeline<'b> {
     /// Returns the producer's first state. Its parity makes the first round's waits return at once,
     /// because all stages are empty.
     #[track_caller]
-    pub fn producer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
+    pub fn producer(&self) -> PipelineState<'b> {
+        let k = &self.barriers.body();
         PipelineState { stage: k.constant(0), parity: k.constant(1), stages: self.stages }
     }
 
     /// Returns a consumer's first state: stage 0, whose first wait lasts until the stage has been
     /// filled.
     #[track_caller]
-    pub fn consumer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
+    pub fn consumer(&self) -> PipelineState<'b> {
+        let k = &self.barriers.body();
         PipelineState { stage: k.constant(0), parity: k.constant(0), stages: self.stages }
     }
 
     /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
     /// it, or a cluster barrier for clusters.
     #[track_caller]
-    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
+    pub fn init(&self, elected: Val<'b, bool>) {
+        let k = &mut self.barriers.body();
         k.if_(elected, |k| {
             for stage in 0..self.stages {
-                self.full(k.value(stage)).init(k, self.writers.max(1));
-                self.empty(k.value(stage)).init(k, self.consumers * self.cluster);
+                self.full(k.value(stage)).init(self.writers.max(1));
+                self.empty(k.value(stage)).init(self.consumers * self.cluster);
             }
             k.fence_mbarrier_init();
         });
@@ -365,7 +368,8 @@ impl<'b> TmaPipeline<'b> {
     /// other's shared memory only between two such syncs: one after the barriers are initialised,
     /// one before a block ends. `form` says whether all threads of a warp reach the call together.
     #[track_caller]
-    pub fn cluster_sync(&self, k: &Body<'b, '_>, form: BarrierForm) {
+    pub fn cluster_sync(&self, form: BarrierForm) {
+        let k = &self.barriers.body();
         if self.cluster > 1 {
             k.barrier_cluster_arrive(form, ClusterArrival::Release);
             k.barrier_cluster_wait(form);
@@ -388,10 +392,10 @@ impl<'b> TmaPipeline<'b> {
     /// [`expect_transaction`](TmaPipeline::expect_transaction).
     #[track_caller]
     #[inline]
-    pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
-        self.wait_empty(k, state);
+    pub fn acquire(&self, state: PipelineState<'b>) -> MbarrierRef<'b> {
+        self.wait_empty(state);
         match self.writers {
-            0 => self.expect_transaction(k, state, self.bytes),
+            0 => self.expect_transaction(state, self.bytes),
             _ => self.full(state.stage),
         }
     }
@@ -400,15 +404,15 @@ impl<'b> TmaPipeline<'b> {
     /// first. If it returns false, call [`wait_empty`](TmaPipeline::wait_empty). CuTe's
     /// `producer_try_acquire`. Use it to do other work between the test and the wait.
     #[track_caller]
-    pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
-        self.empty(state.stage).try_wait_parity(k, state.parity)
+    pub fn try_acquire(&self, state: PipelineState<'b>) -> Val<'b, bool> {
+        self.empty(state.stage).try_wait_parity(state.parity)
     }
 
     /// Waits until the stage is empty. Use it instead of [`acquire`](TmaPipeline::acquire) if other
     /// work goes between the wait and the copies.
     #[track_caller]
-    pub fn wait_empty(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
-        self.empty(state.stage).wait_parity(k, state.parity);
+    pub fn wait_empty(&self, state: PipelineState<'b>) {
+        self.empty(state.stage).wait_parity(state.parity);
     }
 
     /// Makes an empty stage's full barrier expect `bytes` bytes and returns it. Call it once per
@@ -430,33 +434,33 @@ impl<'b> TmaPipeline<'b> {
     ///     let ring = k.shared_aligned::<i32>(2 * 32, 128);
     ///     let pipe = TmaPipeline::new(k, 2, 128, 32);
     ///     let t = k.thread_idx().x;
-    ///     pipe.init(k, t.eq(0));
+    ///     pipe.init(t.eq(0));
     ///     k.barrier();
     ///     k.if_(t.eq(32), |k| {
-    ///         k.for_(range(0, 5), pipe.producer(k), |k, row, state| {
-    ///             let is_empty = pipe.try_acquire(k, state);
+    ///         k.for_(range(0, 5), pipe.producer(), |k, row, state| {
+    ///             let is_empty = pipe.try_acquire(state);
     ///             let bytes = (row + 1).cvt::<u32>() * 16;
-    ///             k.if_(!is_empty, |k| pipe.wait_empty(k, state));
-    ///             let full = pipe.expect_transaction(k, state, bytes);
+    ///             k.if_(!is_empty, |_| pipe.wait_empty(state));
+    ///             let full = pipe.expect_transaction(state, bytes);
     ///             let (to, from) = (ring.offset(state.stage * 32), x.offset(row * 32));
     ///             k.cp_async_bulk_load(to, from, bytes, full, L2Policy::EvictFirst);
     ///             state.next()
     ///         });
     ///     });
     ///     k.if_(t.lt(32), |k| {
-    ///         let state = pipe.consumer(k);
-    ///         let start = (state, pipe.try_wait(k, state), k.constant(0));
+    ///         let state = pipe.consumer();
+    ///         let start = (state, pipe.try_wait(state), k.constant(0));
     ///         let (.., sum) = k.for_(range(0, 5), start, |k, row, (state, is_full, sum)| {
-    ///             k.if_(!is_full, |k| pipe.wait(k, state));
+    ///             k.if_(!is_full, |_| pipe.wait(state));
     ///             let next = state.next();
-    ///             let is_next_full = pipe.try_wait(k, next);
+    ///             let is_next_full = pipe.try_wait(next);
     ///             let has = t.lt(4 * (row + 1));
-    ///             let number = k.if_with(has, 0, |k| ring.load(k, state.stage * 32 + t));
+    ///             let number = k.if_with(has, 0, |_| ring.load(state.stage * 32 + t));
     ///             k.fence_proxy_async(ProxySpace::SharedCta);
-    ///             pipe.release(k, state);
+    ///             pipe.release(state);
     ///             (next, is_next_full, sum + number)
     ///         });
-    ///         y.store(k, t, sum);
+    ///         y.store(t, sum);
     ///     });
     /// })?;
     /// let device = Device::sim()?;
@@ -469,16 +473,16 @@ impl<'b> TmaPipeline<'b> {
     #[track_caller]
     pub fn expect_transaction(
         &self,
-        k: &Body<'b, '_>,
         state: PipelineState<'b>,
         bytes: impl IntoVal<'b, u32>,
     ) -> MbarrierRef<'b> {
+        let k = &self.barriers.body();
         if let Err(kind) = count_of("threads that write a stage", self.writers, [0, 0]) {
             let (operation, operand) = ("expect_transaction", "a stage".to_owned());
             k.report(TensorError { operation, operand, kind });
         }
         let full = self.full(state.stage);
-        full.arrive_expect_tx(k, bytes);
+        full.arrive_expect_tx(bytes);
         full
     }
 
@@ -486,23 +490,24 @@ impl<'b> TmaPipeline<'b> {
     /// bulk copies see them too. Only for stages that [threads write](TmaPipeline::written_by): TMA
     /// signals the full barrier itself.
     #[track_caller]
-    pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
+    pub fn commit(&self, state: PipelineState<'b>) {
+        let k = &self.barriers.body();
         k.fence_proxy_async(ProxySpace::SharedCta);
-        self.full(state.stage).arrive(k);
+        self.full(state.stage).arrive();
     }
 
     /// Tests whether the stage is full; the hardware can suspend the thread for a bounded time
     /// first. If it returns false, call [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
     /// Use it to do other work between the test and the wait.
     #[track_caller]
-    pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
-        self.full(state.stage).try_wait_parity(k, state.parity)
+    pub fn try_wait(&self, state: PipelineState<'b>) -> Val<'b, bool> {
+        self.full(state.stage).try_wait_parity(state.parity)
     }
 
     /// Waits until the stage is full. A consumer calls it before it reads the stage.
     #[track_caller]
-    pub fn wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
-        self.full(state.stage).wait_parity(k, state.parity);
+    pub fn wait(&self, state: PipelineState<'b>) {
+        self.full(state.stage).wait_parity(state.parity);
     }
 
     /// Releases the stage: one of the arrivals that make it empty, in every block of the cluster. A
@@ -511,15 +516,15 @@ impl<'b> TmaPipeline<'b> {
     /// A thread that has loaded from the stage must call [`Body::fence_proxy_async`] first, because
     /// the copy that refills it belongs to the async proxy. `wgmma` needs no fence.
     #[track_caller]
-    pub fn release(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
+    pub fn release(&self, state: PipelineState<'b>) {
         let empty = self.empty(state.stage);
         if self.cluster == 1 {
-            empty.arrive(k);
+            empty.arrive();
         } else {
             for block in 0..self.cluster {
                 // What is released was read by `wgmma` or before an arrival, so no further memory
                 // ordering is needed.
-                empty.arrive_cluster(k, block, RemoteArrival::Plain);
+                empty.arrive_cluster(block, RemoteArrival::Plain);
             }
         }
     }
@@ -568,10 +573,11 @@ impl<'b> OrderedBarrier<'b> {
     /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
     /// it.
     #[track_caller]
-    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
+    pub fn init(&self, elected: Val<'b, bool>) {
+        let k = &mut self.barriers.body();
         k.if_(elected, |k| {
             for group in 0..self.groups {
-                self.barriers.mbarrier(k.value(group)).init(k, self.arrivals);
+                self.barriers.mbarrier(k.value(group)).init(self.arrivals);
             }
         });
     }
@@ -585,24 +591,20 @@ impl<'b> OrderedBarrier<'b> {
 
     /// Waits until `group` may enter its section. Flip the parity for its next section.
     #[track_caller]
-    pub fn wait(&self, k: &Body<'b, '_>, group: Val<'b, i32>, parity: Val<'b, u32>) {
-        self.barriers.mbarrier(group).wait_parity(k, parity);
+    pub fn wait(&self, group: Val<'b, i32>, parity: Val<'b, u32>) {
+        self.barriers.mbarrier(group).wait_parity(parity);
     }
 
     /// Ends the section of `group`, in the thread in which `elected` holds, so that the next group
     /// may enter. Call it after the group's last access in the section.
     #[track_caller]
     #[inline]
-    pub fn arrive<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-        group: Val<'b, i32>,
-        elected: Val<'b, bool>,
-    ) {
-        k.if_(elected, |k| {
+    pub fn arrive(&self, group: Val<'b, i32>, elected: Val<'b, bool>) {
+        let k = &mut self.barriers.body();
+        k.if_(elected, |_| {
             let next = group + 1;
             let wraps = next.eq(group.count(self.groups));
-            self.barriers.mbarrier(wraps.select(group.constant(0), next)).arrive(k);
+            self.barriers.mbarrier(wraps.select(group.constant(0), next)).arrive();
         });
     }
 }

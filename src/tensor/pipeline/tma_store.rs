@@ -33,12 +33,12 @@ use crate::tensor::error::{TensorError, count_of};
 ///     let t = k.thread_idx().x;
 ///     let pipe = TmaStorePipeline::new(k, 2, t.eq(0));
 ///     for row in 0..5 {
-///         let stage = ring.slice(k, (.., .., i64::from(pipe.stage(row))));
-///         pipe.acquire(k);
-///         stage.store(k, (0, t), t + 100 * row);
-///         pipe.commit(k, |k| copy.store(k, to, &stage, (row, 0)));
+///         let stage = ring.slice((.., .., i64::from(pipe.stage(row))));
+///         pipe.acquire();
+///         stage.store((0, t), t + 100 * row);
+///         pipe.commit(|_| copy.store(to, &stage, (row, 0)));
 ///     }
-///     pipe.finish(k);
+///     pipe.finish();
 /// })?;
 /// assert!(kernel.ptx().text().contains("cp.async.bulk.wait_group.read 1;"));
 /// let device = Device::sim()?;
@@ -88,9 +88,10 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     #[track_caller]
-    fn sync(&self, k: &Body<'b, '_>) {
+    fn sync(&self) {
+        let k = &self.issuer.body();
         match self.barrier {
-            Some(barrier) => barrier.sync(k),
+            Some(barrier) => barrier.sync(),
             None => k.barrier(),
         }
     }
@@ -98,17 +99,18 @@ impl<'b> TmaStorePipeline<'b> {
     /// Waits until the next stage has been read and can be written again: until at most
     /// `stages - 1` stores are still reading. Call it before the threads write the stage.
     #[track_caller]
-    pub fn acquire<'k: 'b>(&self, k: &mut Body<'k, '_>) {
-        self.wait(k, self.stages - 1);
-        self.sync(k);
+    pub fn acquire(&self) {
+        self.wait(self.stages - 1);
+        self.sync();
     }
 
     /// Makes all threads' writes visible to the copies, then lets one thread issue `copies` as one
     /// group. Call it after the threads have written the stage.
     #[track_caller]
-    pub fn commit<'k: 'b>(&self, k: &mut Body<'k, '_>, copies: impl FnOnce(&mut Body<'_, 'k>)) {
+    pub fn commit(&self, copies: impl FnOnce(&mut Body<'_, 'b>)) {
+        let k = &mut self.issuer.body();
         k.fence_proxy_async(ProxySpace::SharedCta);
-        self.sync(k);
+        self.sync();
         k.if_(self.issuer, |k| {
             copies(k);
             k.cp_async_bulk_commit_group();
@@ -116,14 +118,15 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     #[track_caller]
-    fn wait<'k: 'b>(&self, k: &mut Body<'k, '_>, pending: u32) {
+    fn wait(&self, pending: u32) {
+        let k = &mut self.issuer.body();
         k.if_(self.issuer, |k| k.cp_async_bulk_wait_group(pending, BulkWait::Read));
     }
 
     /// Waits until all stores have read shared memory. Call it before you reuse that memory and
     /// before the block ends. Only the issuing thread waits; other threads need a barrier after it.
     #[track_caller]
-    pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
-        self.wait(k, 0);
+    pub fn finish(&self) {
+        self.wait(0);
     }
 }

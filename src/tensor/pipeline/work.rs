@@ -32,7 +32,7 @@ use super::tma::{PipelineState, TmaPipeline};
 ///
 /// /// Counts how often each item is taken.
 /// fn count<'b>(k: &mut Body<'b, '_>, work: impl WorkScheduler<'b>, x: Val<'b, GlobalMut<i32>>) {
-///     work.for_each_item(k, (), |k, item, ()| x.red().add(k, item, 1));
+///     work.for_each_item(k, (), |_, item, ()| x.red().add(item, 1));
 /// }
 ///
 /// type Params = (GlobalMut<i32>, GlobalMut<u32>, i32);
@@ -199,7 +199,7 @@ impl<'b> WorkScheduler<'b> for WorkCounter<'b> {
         'b: 'c,
     {
         // It wraps to 0 at the item count.
-        let taken = self.taken.atom().inc(k, 0, (self.items - 1).cvt::<u32>());
+        let taken = self.taken.atom().inc(0, (self.items - 1).cvt::<u32>());
         taken.cvt::<i32>() + k.grid_dim().x
     }
 }
@@ -218,10 +218,10 @@ impl<'b> WorkCounter<'b> {
         k.fence(FenceOrder::AcqRel, MemScope::Gpu);
         let others = (k.grid_dim().x - 1).cvt::<u32>();
         // It wraps to 0 after `others`.
-        let before = ended.atom().inc(k, 0, others);
+        let before = ended.atom().inc(0, others);
         k.if_(before.eq(others), |k| {
             k.fence(FenceOrder::AcqRel, MemScope::Gpu);
-            self.taken.store(k, 0, 0u32);
+            self.taken.store(0, 0u32);
         });
     }
 }
@@ -244,21 +244,16 @@ impl<'b> WorkNumbers<'b> {
 
     /// Writes an index to a slot, in the thread that has drawn it.
     #[track_caller]
-    pub fn write<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>, number: Val<'c, i32>)
-    where
-        'b: 'c,
-    {
-        self.slots.store(k, slot, number);
+    pub fn write(&self, slot: Val<'b, i32>, number: Val<'b, i32>) {
+        self.slots.store(slot, number);
     }
 
     /// Reads a slot's index in all lanes of a warp, after the barrier.
     #[track_caller]
-    pub fn read<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>) -> Val<'c, i32>
-    where
-        'b: 'c,
-    {
+    pub fn read(&self, slot: Val<'b, i32>) -> Val<'b, i32> {
+        let k = &self.slots.body();
         // All lanes read the same index, but `ptxas` knows it only for what a lane broadcasts.
-        let number = self.slots.load(k, slot);
+        let number = self.slots.load(slot);
         k.shfl_idx(WARP, number, 0)
     }
 }
@@ -279,15 +274,15 @@ impl<'b> WorkNumbers<'b> {
 /// let kernel = Kernel::<Params>::build("dynamic", Target::SM_90, |k, (x, taken, items)| {
 ///     let work = DynamicScheduler::new(k, taken, items, 64);
 ///     let thread = k.thread_idx().x;
-///     work.init(k, thread.eq(0));
+///     work.init(thread.eq(0));
 ///     k.barrier();
 ///     k.if_(thread.eq(64), |k| {
-///         let work = work.producer(k);
+///         let work = work.producer();
 ///         work.for_each_item(k, (), |_, _, ()| ());
 ///     });
 ///     k.if_(thread.lt(64), |k| {
-///         let work = work.consumer(k);
-///         work.for_each_item(k, (), |k, item, ()| x.red().add(k, item, 1));
+///         let work = work.consumer();
+///         work.for_each_item(k, (), |_, item, ()| x.red().add(item, 1));
 ///     });
 /// })?;
 /// let device = Device::sim()?;
@@ -329,26 +324,22 @@ impl<'b> DynamicScheduler<'b> {
     /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
     /// it.
     #[track_caller]
-    pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
-        self.pipe.init(k, elected);
+    pub fn init(&self, elected: Val<'b, bool>) {
+        self.pipe.init(elected);
     }
 
     /// Returns the share of the thread that draws the indices. Loop over it with
     /// [`for_each_item`](WorkScheduler::for_each_item).
     #[track_caller]
-    pub fn producer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
-    where
-        'b: 'c,
-    {
+    pub fn producer(&self) -> DynamicWork<'b> {
+        let k = &self.counter.items.body();
         DynamicWork::new(k, *self, true)
     }
 
     /// Returns the share of the consumer threads, which loop over the same items as the producer.
     #[track_caller]
-    pub fn consumer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
-    where
-        'b: 'c,
-    {
+    pub fn consumer(&self) -> DynamicWork<'b> {
+        let k = &self.counter.items.body();
         DynamicWork::new(k, *self, false)
     }
 }
@@ -367,8 +358,8 @@ impl<'b> DynamicWork<'b> {
     #[track_caller]
     fn new(k: &Body<'b, '_>, scheduler: DynamicScheduler<'b>, is_producer: bool) -> Self {
         let start = match is_producer {
-            true => scheduler.pipe.producer(k),
-            false => scheduler.pipe.consumer(k),
+            true => scheduler.pipe.producer(),
+            false => scheduler.pipe.consumer(),
         };
         let (stage, parity) = (k.var(start.stage), k.var(start.parity));
         DynamicWork { scheduler, is_producer, stage, parity }
@@ -413,23 +404,23 @@ impl<'b> WorkScheduler<'b> for DynamicWork<'b> {
         'b: 'c,
     {
         let DynamicScheduler { counter, numbers, pipe } = self.scheduler;
-        let (stage, parity) = (self.stage.get(k), self.parity.get(k));
+        let (stage, parity) = (self.stage.get(), self.parity.get());
         let state = PipelineState { stage, parity, stages: pipe.stages() };
         let next = if self.is_producer {
             let next = counter.next(k, number);
-            pipe.acquire(k, state);
-            numbers.write(k, stage, next);
-            pipe.commit(k, state);
+            pipe.acquire(state);
+            numbers.write(stage, next);
+            pipe.commit(state);
             next
         } else {
-            pipe.wait(k, state);
-            let next = numbers.read(k, stage);
-            pipe.release(k, state);
+            pipe.wait(state);
+            let next = numbers.read(stage);
+            pipe.release(state);
             next
         };
         let state = state.next();
-        self.stage.set(k, state.stage);
-        self.parity.set(k, state.parity);
+        self.stage.set(state.stage);
+        self.parity.set(state.parity);
         next
     }
 }

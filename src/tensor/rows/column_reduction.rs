@@ -42,7 +42,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 ///     let sums = tile.fold(k, &matrix, [zero, rows], identity, |sum, value| (sum.0 + value.0, sum.1));
 ///     let (sum, _) = tile.join(k, sums, identity, |a, b| (a.0 + b.0, a.1));
 ///     let column = k.thread_idx().x;
-///     k.if_(column.lt(columns), |k| y.store(k, column, sum.0));
+///     k.if_(column.lt(columns), |_| y.store(column, sum.0));
 /// })?;
 /// let device = Device::sim()?;
 /// let x: Vec<bf16> = (0..1300).map(|i| bf16::from_f32((i % 13) as f32)).collect();
@@ -160,8 +160,8 @@ impl ColumnReduction {
                 let row = row + number * slots;
                 let words = from.offset(row.mul_wide(columns)).ptr_cast::<u32>();
                 let mut vector_at = |at| {
-                    k.if_with(row.lt(whole) & has_columns, fill, |k| {
-                        words.load_vector_with::<4>(k, at, <Global<T>>::access())
+                    k.if_with(row.lt(whole) & has_columns, fill, |_| {
+                        words.load_vector_with::<4>(at, <Global<T>>::access())
                     })
                 };
                 (row, vector_at(0), is_ragged.then(|| vector_at(4)))
@@ -171,21 +171,21 @@ impl ColumnReduction {
                     high.map_or(low, |high| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
                 let values = RowFragment::<T> { vectors: vec![vector], singles: Vec::new() };
                 let values = values.iter_f32().zip(&found);
-                values.for_each(|(value, found)| update(k, found, (value, row), &add));
+                values.for_each(|(value, found)| update(found, (value, row), &add));
             }
         });
         if is_ragged {
             let skipped = ((whole - first).max(0) + (slots - 1)) / slots * slots;
             k.for_(range(first + skipped, end).step(slots), (), |k, row, ()| {
                 for (element, found) in (0..).zip(&found) {
-                    k.if_((column + element).lt(columns), |k| {
-                        let value = x.offset(row.mul_wide(columns)).load(k, element).cvt::<f32>();
-                        update(k, found, (value, row), &add);
+                    k.if_((column + element).lt(columns), |_| {
+                        let value = x.offset(row.mul_wide(columns)).load(element).cvt::<f32>();
+                        update(found, (value, row), &add);
                     });
                 }
             });
         }
-        found.iter().map(|found| (found.0.get(k), found.1.get(k))).collect()
+        found.iter().map(|found| (found.0.get(), found.1.get())).collect()
     }
 
     /// Combines the results of all threads: over the lanes of a warp, the block's warps, then the
@@ -219,9 +219,9 @@ impl ColumnReduction {
             words: k.shared_aligned::<u32>(2 * results as u32, 8),
         };
         let own = shared(k, (warps * columns).max(self.threads as i32));
-        k.if_((thread % 32).lt(team), |k| {
+        k.if_((thread % 32).lt(team), |_| {
             for (element, result) in (0..).zip(&results) {
-                own.save(k, thread / 32, thread % team * vector + element, *result);
+                own.save(thread / 32, thread % team * vector + element, *result);
             }
         });
         k.barrier();
@@ -236,7 +236,7 @@ impl ColumnReduction {
         let inbox = shared(k, blocks * columns);
         k.barrier_cluster_wait(BarrierForm::Aligned);
         let first = ColumnResults { columns, words: inbox.words.mapa(0u32) };
-        k.if_(is_column, |k| first.save(k, rank, thread, found));
+        k.if_(is_column, |_| first.save(rank, thread, found));
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Release);
         k.barrier_cluster_wait(BarrierForm::Aligned);
         let found = k.if_with(rank.eq(0) & is_column, identity, |k| {
@@ -250,14 +250,13 @@ impl ColumnReduction {
 type Found<'b> = (Var<'b, f32>, Var<'b, i32>);
 
 fn update<'c>(
-    k: &Body<'c, '_>,
     found: &Found<'c>,
     value: Indexed<'c>,
     add: &impl for<'d> Fn(Indexed<'d>, Indexed<'d>) -> Indexed<'d>,
 ) {
-    let result = add((found.0.get(k), found.1.get(k)), value);
-    found.0.set(k, result.0);
-    found.1.set(k, result.1);
+    let result = add((found.0.get(), found.1.get()), value);
+    found.0.set(result.0);
+    found.1.set(result.1);
 }
 
 /// Partial results of a column reduction in global or shared memory, if several blocks or groups of
@@ -277,17 +276,9 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
     /// Stores part `part`'s result for column `column`. Call it in the thread that has the column's
     /// result.
     #[track_caller]
-    pub fn save<'c>(
-        &self,
-        k: &Body<'c, '_>,
-        part: Val<'c, i32>,
-        column: Val<'c, i32>,
-        result: Indexed<'c>,
-    ) where
-        'b: 'c,
-    {
+    pub fn save(&self, part: Val<'b, i32>, column: Val<'b, i32>, result: Indexed<'b>) {
         let words = Val::pack([result.0.bitcast::<u32>(), result.1.bitcast::<u32>()]);
-        self.words.store_vector(k, (part * self.columns + column) * 2, words);
+        self.words.store_vector((part * self.columns + column) * 2, words);
     }
 
     /// Combines a column's results of `parts` in order, starting with `identity`. Several loads are
@@ -304,8 +295,8 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
     where
         'b: 'c,
     {
-        k.for_(parts.unroll(8), identity, |k, part, found| {
-            let words = self.words.load_vector::<2>(k, (part * self.columns + column) * 2);
+        k.for_(parts.unroll(8), identity, |_, part, found| {
+            let words = self.words.load_vector::<2>((part * self.columns + column) * 2);
             let [value, row] = words.lanes();
             combine(found, (value.bitcast::<f32>(), row.bitcast::<i32>()))
         })

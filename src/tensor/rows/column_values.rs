@@ -27,10 +27,10 @@ use crate::tensor::copy::{ByteShift, lead};
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "scaled", Target::SM_80, |k, (x, w, y, columns)| {
 ///     let start = tile.row(k).mul_wide(columns);
 ///     let part = tile.part::<f32>(k, start, columns);
-///     let elements = part.load_elements(k, x.offset(start), 0.0);
-///     let weights = part.load_columns(k, w);
-///     let results = elements.iter_f32().zip(weights.iter_f32(k)).map(|(x, w)| x * w);
-///     part.store(k, y.offset(start), results);
+///     let elements = part.load_elements(x.offset(start), 0.0);
+///     let weights = part.load_columns(w);
+///     let results = elements.iter_f32().zip(weights.iter_f32()).map(|(x, w)| x * w);
+///     part.store(y.offset(start), results);
 /// })?;
 /// assert!(kernel.ptx().text().contains("cp.async"));
 /// let device = Device::sim()?;
@@ -70,12 +70,9 @@ impl<'b> RowPartition<'b> {
     /// Ragged rows read whole aligned vectors: unless `vector` is a multiple of 16 bytes, up to 15
     /// bytes before it must be readable.
     #[track_caller]
-    pub fn load_columns<'k: 'b, T: Converted>(
-        &self,
-        k: &mut Body<'k, '_>,
-        vector: Val<'b, Global<T>>,
-    ) -> ColumnValues<'b, T> {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+    pub fn load_columns<T: Converted>(&self, vector: Val<'b, Global<T>>) -> ColumnValues<'b, T> {
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let tile = self.tile;
         let has_slots = match tile.access {
             RowAccess::Aligned => true,
@@ -89,7 +86,7 @@ impl<'b> RowPartition<'b> {
         let fits = has_slots && needed <= k.target().max_shared_bytes();
         let in_registers = self.head.is_none() && !tile.is_wide();
         let held = if in_registers {
-            Held::Registers(self.load_elements(k, vector, 0.0))
+            Held::Registers(self.load_elements(vector, 0.0))
         } else if fits {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
             let ends = (0..self.end_count()).map(|end| self.load_end(k, vector, end, 0.0));
@@ -215,10 +212,8 @@ impl<'b, T: Converted> ColumnValues<'b, T> {
     /// memory, where a thread's vector can end in one that the next thread has copied, so the call
     /// waits at a block barrier. Put another barrier after the last use before you load the same
     /// weights again, because the new copies would overwrite what other threads still read.
-    pub fn iter_f32<'k: 'b>(
-        &self,
-        k: &mut Body<'k, '_>,
-    ) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
+    pub fn iter_f32(&self) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
+        let k = &mut self.vector.body();
         let part = self.part;
         match &self.held {
             Held::Registers(elements) => Box::new(elements.iter_f32()),
@@ -237,12 +232,12 @@ impl<'b, T: Converted> ColumnValues<'b, T> {
                     (slots.offset((bytes & 8u32).cvt::<i32>() >> 2), ByteShift::new(bytes))
                 });
                 let load = move |number| {
-                    own_k.if_with(part.has_vector(number), fill, |k| {
+                    own_k.if_with(part.has_vector(number), fill, |_| {
                         let at = part.slot(number);
                         let Some((half, shift)) = shift else {
-                            return slots.load_vector::<4>(k, at);
+                            return slots.load_vector::<4>(at);
                         };
-                        let pair = |i: i32| half.load_vector::<2>(k, at + i).lanes();
+                        let pair = |i: i32| half.load_vector::<2>(at + i).lanes();
                         let ([a, b], [c, d], [e, f]) = (pair(0), pair(2), pair(4));
                         Val::pack(shift.of([a, b, c, d, e, f]))
                     })

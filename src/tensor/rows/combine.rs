@@ -12,8 +12,8 @@
 /// use tilewright::tensor::rows::tree;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
-///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
-///     x.store(k, 0, tree(k.constant(0.0), &values, |a, b| a + b));
+///     let values: Vec<_> = (0..5).map(|i| x.load(i)).collect();
+///     x.store(0, tree(k.constant(0.0), &values, |a, b| a + b));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
@@ -45,9 +45,9 @@ pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Co
 /// use tilewright::tensor::rows::chained;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("squares", Target::SM_80, |k, (x,)| {
-///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
+///     let values: Vec<_> = (0..5).map(|i| x.load(i)).collect();
 ///     let squares = chained(k.constant(0.0), values, |sum, value| value.fma(value, sum), |a, b| a + b);
-///     x.store(k, 0, squares);
+///     x.store(0, squares);
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;

@@ -208,7 +208,8 @@ impl<'b> RowPartition<'b> {
     /// Blocks beyond the last row have leaders too, so also compare [`RowTile::row`] with the row
     /// count.
     #[track_caller]
-    pub fn is_leader<'k>(&self, k: &Body<'k, '_>) -> Val<'k, bool> {
+    pub fn is_leader(&self) -> Val<'b, bool> {
+        let k = &self.columns.body();
         self.tile.thread(k).eq(0)
     }
 
@@ -292,13 +293,8 @@ impl<'b> RowPartition<'b> {
     /// the share reaches beyond the row, values become `fill`. Pick it for a single pass over the
     /// values; [`load_elements`](RowPartition::load_elements) needs fewer registers.
     #[track_caller]
-    pub fn load<'k: 'b, P: RowPointer>(
-        &self,
-        k: &mut Body<'k, '_>,
-        row: Val<'b, P>,
-        fill: f32,
-    ) -> Vec<Val<'b, f32>> {
-        self.load_elements(k, row, fill).to_f32()
+    pub fn load<P: RowPointer>(&self, row: Val<'b, P>, fill: f32) -> Vec<Val<'b, f32>> {
+        self.load_elements(row, fill).to_f32()
     }
 
     /// Loads the thread's share of a row and keeps the elements as they are in memory. `row` points
@@ -311,13 +307,13 @@ impl<'b> RowPartition<'b> {
     /// example in softmax for the maximum, the sum and the result: until you convert them, two
     /// 16-bit elements share a register. All loads are issued before any value is used.
     #[track_caller]
-    pub fn load_elements<'k: 'b, P: RowPointer>(
+    pub fn load_elements<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
     ) -> RowFragment<'b, P::Elem> {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let mut elements = self.load_inner(k, row, fill, P::access());
         elements.singles.extend(self.load_ends(k, row, fill).singles);
         elements
@@ -325,9 +321,9 @@ impl<'b> RowPartition<'b> {
 
     /// Loads the thread's elements except those at a ragged row's ends.
     #[track_caller]
-    pub(crate) fn load_inner<'k: 'b, P: RowPointer>(
+    pub(crate) fn load_inner<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
         fill: f32,
         access: LoadAccess,
@@ -338,7 +334,7 @@ impl<'b> RowPartition<'b> {
             let values: Vec<Val<'b, P::Elem>> = (0..self.tile.vectors)
                 .map(|number| {
                     let at = number as i32 * self.stride();
-                    k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
+                    k.if_with(self.has_vector(number), fill, |_| first.load_with(at, access))
                 })
                 .collect();
             return RowFragment { vectors: Vec::new(), singles: values };
@@ -351,16 +347,16 @@ impl<'b> RowPartition<'b> {
 
     /// Loads the thread's vector `number`; `first` points to its first vector.
     #[track_caller]
-    pub(super) fn load_vector<'k: 'b, P: RowPointer>(
+    pub(super) fn load_vector<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         first: Val<'b, P::Words>,
         number: u32,
         fill: Val<'b, Vector<u32, 4>>,
         access: LoadAccess,
     ) -> Val<'b, Vector<u32, 4>> {
         let (at, k) = (self.word::<P::Elem>(number), &mut k.rescoped());
-        k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
+        k.if_with(self.has_vector(number), fill, |_| first.load_vector_with::<4>(at, access))
     }
 
     /// Returns the distance in words from the thread's first vector to its vector `number`.
@@ -370,9 +366,9 @@ impl<'b> RowPartition<'b> {
 
     /// Loads the thread's single elements at the row's ends.
     #[track_caller]
-    pub(crate) fn load_ends<'k: 'b, P: RowPointer>(
+    pub(crate) fn load_ends<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
         fill: f32,
     ) -> RowFragment<'b, P::Elem> {
@@ -383,9 +379,9 @@ impl<'b> RowPartition<'b> {
     /// Reloads the thread's elements of a step and at the row's ends. Returns the lowest column
     /// whose element equals `value`, or `i32::MAX`.
     #[track_caller]
-    pub(crate) fn first_equal<'k: 'b, P: RowPointer>(
+    pub(crate) fn first_equal<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
         step: Val<'b, i32>,
         value: Val<'b, f32>,
@@ -402,9 +398,9 @@ impl<'b> RowPartition<'b> {
 
     /// Loads the thread's single element `number` at the row's ends.
     #[track_caller]
-    pub(super) fn load_end<'k: 'b, P: RowPointer>(
+    pub(super) fn load_end<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
         number: u32,
         fill: f32,
@@ -412,14 +408,14 @@ impl<'b> RowPartition<'b> {
         let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
         let (column, has) = self.end(number);
-        k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
+        k.if_with(has, fill, |_| row.load_with(column, P::access()))
     }
 
     /// Loads the columns of the thread's vector `number` element by element.
     #[track_caller]
-    fn load_column_vector<'k: 'b, P: RowPointer>(
+    fn load_column_vector<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
         number: u32,
         fill: f32,
@@ -427,17 +423,16 @@ impl<'b> RowPartition<'b> {
         let k = &mut k.rescoped();
         let fill = k.constant(narrow::<P::Elem>(fill));
         let first = row.offset(self.first_column() + number as i32 * self.stride());
-        let load = |lane| {
-            k.if_with(self.has_vector(number), fill, |k| first.load_with(k, lane, P::access()))
-        };
+        let load =
+            |lane| k.if_with(self.has_vector(number), fill, |_| first.load_with(lane, P::access()));
         (0..self.vector as i32).map(load).collect()
     }
 
     /// Iterates over the same columns of another row, which can start anywhere. Each vector is
     /// loaded when the iterator reaches it, in a ragged row element by element.
-    pub(super) fn columns_by_vector<'k: 'b, P: RowPointer>(
+    pub(super) fn columns_by_vector<P: RowPointer>(
         &self,
-        k: &mut Body<'k, '_>,
+        k: &mut Body<'b, '_>,
         row: Val<'b, P>,
     ) -> impl Iterator<Item = Val<'b, P::Elem>> + use<'b, P> {
         let (part, mut k): (_, Body<'b, 'b>) = (*self, k.rescoped());
@@ -459,26 +454,26 @@ impl<'b> RowPartition<'b> {
     /// iterator computes the values, it does so vector by vector as they are stored, which saves
     /// registers.
     #[track_caller]
-    pub fn store<'k: 'b, D: VectorElement<2> + Converted>(
+    pub fn store<D: VectorElement<2> + Converted>(
         &self,
-        k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<D>>,
         values: impl IntoIterator<Item = Val<'b, f32>>,
     ) {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let mut values = values.into_iter();
         let first = row.offset(self.first_column());
         // Elements per access.
         let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::scalar().size_bytes());
         for number in 0..self.tile.vectors {
-            k.if_(self.has_vector(number), |k| {
+            k.if_(self.has_vector(number), |_| {
                 let vector: Vec<_> = values.by_ref().take(self.vector as usize).collect();
                 for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
                     let at = number as i32 * self.stride() + part * lanes as i32;
                     match pack::<D>(values) {
-                        Some(packed) => first.store_vector(k, at, packed),
+                        Some(packed) => first.store_vector(at, packed),
                         None => values.iter().zip(at..).for_each(|(value, at)| {
-                            first.store(k, at, value.cvt::<D>());
+                            first.store(at, value.cvt::<D>());
                         }),
                     }
                 }
@@ -486,8 +481,8 @@ impl<'b> RowPartition<'b> {
         }
         for number in 0..self.end_count() {
             let (column, has) = self.end(number);
-            k.if_(has, |k| {
-                values.by_ref().take(1).for_each(|value| row.store(k, column, value.cvt::<D>()));
+            k.if_(has, |_| {
+                values.by_ref().take(1).for_each(|value| row.store(column, value.cvt::<D>()));
             });
         }
     }
@@ -496,26 +491,26 @@ impl<'b> RowPartition<'b> {
     /// them, to the row that starts at `*row`. Use it to copy rows; [`store`](RowPartition::store)
     /// is for computed values.
     #[track_caller]
-    pub fn store_elements<'k: 'b, T: Converted>(
+    pub fn store_elements<T: Converted>(
         &self,
-        k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<T>>,
         elements: &RowFragment<'b, T>,
     ) {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let first = row.offset(self.first_column());
         let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::scalar().bits() as i32);
         for (number, vector) in (0..).zip(&elements.vectors) {
             let at = number as i32 * self.stride() / in_word;
-            k.if_(self.has_vector(number), |k| words.store_vector(k, at, *vector));
+            k.if_(self.has_vector(number), |_| words.store_vector(at, *vector));
         }
         for (number, value) in (0..).zip(&elements.singles) {
             if self.vector == 1 {
                 let at = number as i32 * self.stride();
-                k.if_(self.has_vector(number), |k| first.store(k, at, *value));
+                k.if_(self.has_vector(number), |_| first.store(at, *value));
             } else {
                 let (column, has) = self.end(number);
-                k.if_(has, |k| row.store(k, column, *value));
+                k.if_(has, |_| row.store(column, *value));
             }
         }
     }

@@ -27,17 +27,17 @@ impl<'b> RowPartition<'b> {
     ///   release ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) after the reduction,
     ///   not around it.
     #[track_caller]
-    pub fn reduce<'o, const N: usize>(
+    pub fn reduce<const N: usize>(
         &self,
-        k: &mut Body<'o, '_>,
-        value: [Val<'o, f32>; N],
+        value: [Val<'b, f32>; N],
         combine: impl for<'c> Fn(
-            &mut Body<'c, 'o>,
+            &mut Body<'c, 'b>,
             [Val<'c, f32>; N],
             [Val<'c, f32>; N],
         ) -> [Val<'c, f32>; N],
-    ) -> [Val<'o, f32>; N] {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+    ) -> [Val<'b, f32>; N] {
+        let k = &mut self.columns.body();
+        let _call = k.call();
         let RowTile { cluster, .. } = self.tile;
         if cluster == 1 {
             return k.reduce(self.tile.group(), value, combine);
@@ -48,23 +48,23 @@ impl<'b> RowPartition<'b> {
         let (slots, full) = (k.shared::<f32>(cluster * N as u32), k.shared::<u64>(1));
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
         k.if_(thread.eq(0), |k| {
-            full.mbarrier(0).init(k, 1);
+            full.mbarrier(0).init(1);
             k.fence_mbarrier_init();
-            full.mbarrier(0).arrive_expect_tx(k, bytes);
+            full.mbarrier(0).arrive_expect_tx(bytes);
         });
         // The fence is the release. No block may store to a block that has not started.
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
         let own = k.reduce(self.tile.group(), value, &combine);
         k.barrier_cluster_wait(BarrierForm::Aligned);
-        k.if_(thread.lt(blocks), |k| {
+        k.if_(thread.lt(blocks), |_| {
             let (block, to) = (thread.cvt::<u32>(), slots.offset(rank * N as i32));
             for (i, own) in (0..).zip(own) {
-                to.offset(i).mapa(block).st_async(k, own, full.mapa(block));
+                to.offset(i).mapa(block).st_async(own, full.mapa(block));
             }
         });
-        full.mbarrier(0).wait_parity(k, 0u32);
+        full.mbarrier(0).wait_parity(0u32);
         let slot = slots.offset(thread % blocks * N as i32);
-        let results = std::array::from_fn(|i| slot.load(k, i as i32));
+        let results = std::array::from_fn(|i| slot.load(i as i32));
         k.reduce(Group::Lanes(cluster), results, &combine)
     }
 
@@ -72,8 +72,8 @@ impl<'b> RowPartition<'b> {
     /// Use it for a mean or for softmax's denominator.
     #[track_caller]
     #[inline]
-    pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
-        let [sum] = self.reduce(k, [value], |_, [a], [b]| [a + b]);
+    pub fn sum(&self, value: Val<'b, f32>) -> Val<'b, f32> {
+        let [sum] = self.reduce([value], |_, [a], [b]| [a + b]);
         sum
     }
 
@@ -102,12 +102,12 @@ impl<'b> RowPartition<'b> {
     ///     let row = tile.row(k);
     ///     let start = row.mul_wide(50);
     ///     let part = tile.part::<f32>(k, start, k.constant(50));
-    ///     let values = part.load(k, x.offset(start), 0.0);
+    ///     let values = part.load(x.offset(start), 0.0);
     ///     let own = values.iter().copied().reduce(|a, b| a + b).unwrap();
-    ///     let sum = part.sum(k, own);
-    ///     let column = target.load(k, row);
-    ///     let of_target = part.at(k, &values, column);
-    ///     k.if_(part.is_leader(k), |k| loss.store(k, row, sum - of_target));
+    ///     let sum = part.sum(own);
+    ///     let column = target.load(row);
+    ///     let of_target = part.at(&values, column);
+    ///     k.if_(part.is_leader(), |_| loss.store(row, sum - of_target));
     /// })?;
     /// let device = Device::sim()?;
     /// let x: Vec<f32> = (0..100).map(|i| if i % 50 == 7 { 100.0 } else { 1.0 }).collect();
@@ -120,17 +120,14 @@ impl<'b> RowPartition<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn at<'o, V: Borrow<Val<'o, f32>>>(
+    pub fn at<V: Borrow<Val<'b, f32>>>(
         &self,
-        k: &mut Body<'o, '_>,
         values: impl IntoIterator<Item = V>,
-        column: Val<'o, i32>,
-    ) -> Val<'o, f32>
-    where
-        'b: 'o,
-    {
-        let (k, _call) = (&mut k.rescoped(), k.call());
-        let zero: Val<'o, u32> = k.constant(0);
+        column: Val<'b, i32>,
+    ) -> Val<'b, f32> {
+        let k = &mut self.columns.body();
+        let _call = k.call();
+        let zero: Val<'b, u32> = k.constant(0);
         let mut values = values.into_iter();
         // A ragged row's missing vectors overlap its last single elements.
         let has = column.lt(self.vector_end());
@@ -148,7 +145,7 @@ impl<'b> RowPartition<'b> {
         if self.tile.cluster == 1 {
             return k.reduce(self.tile.group(), own, |_, a, b| a | b).bitcast::<f32>();
         }
-        let [element] = self.reduce(k, [own.bitcast::<f32>()], |_, [a], [b]| {
+        let [element] = self.reduce([own.bitcast::<f32>()], |_, [a], [b]| {
             [(a.bitcast::<u32>() | b.bitcast::<u32>()).bitcast::<f32>()]
         });
         element

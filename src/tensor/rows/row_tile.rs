@@ -52,10 +52,10 @@ pub enum RowAccess {
 ///     tile.assert_fits::<bf16>(k, columns);
 ///     let start = row.cvt::<i64>() * columns.cvt::<i64>();
 ///     let part = tile.part::<bf16>(k, start, columns);
-///     let values = part.load(k, x.offset(start), 0.0);
+///     let values = part.load(x.offset(start), 0.0);
 ///     let own = tree(k.constant(0.0), &values, |a, b| a + b);
-///     let [sum] = part.reduce(k, [own], |_, [a], [b]| [a + b]);
-///     part.store(k, y.offset(start), values.iter().map(|value| *value / sum));
+///     let [sum] = part.reduce([own], |_, [a], [b]| [a + b]);
+///     part.store(y.offset(start), values.iter().map(|value| *value / sum));
 /// })?;
 /// let (rows, columns) = (5, 101);
 /// assert!(columns <= tile.capacity(Scalar::Bf16) as usize);
@@ -134,8 +134,8 @@ impl RowTile {
     /// let kernel = Kernel::<Params>::build_with(tile.options(), "twice", Target::SM_80, |k, (x, columns)| {
     ///     tile.assert_fits::<f32>(k, columns);
     ///     let part = tile.part::<f32>(k, k.constant(0i64), columns);
-    ///     let values = part.load(k, x, 0.0);
-    ///     part.store(k, x, values.iter().map(|value| *value * 2.0));
+    ///     let values = part.load(x, 0.0);
+    ///     part.store(x, values.iter().map(|value| *value * 2.0));
     /// })?;
     /// // The tile holds 32 vectors of 4 elements.
     /// let function = Device::sim()?.load(&kernel)?;

@@ -46,13 +46,13 @@ use super::row_tile::{RowAccess, RowTile};
 ///     let y = MatrixRows { base: y, pitch: y_pitch, batch: Vec::new(), first, left };
 ///     let rows = SharedTensor::<bf16>::shared(k, layout!((32, 32) : (32, 1)));
 ///     // Vector `i` of thread `t` has the elements `8 * (t % 4) ..` of row `t / 4 + 8 * i`.
-///     let vectors = rows.composition(k, &layout!((8, (4, 8), 4) : (32, (256, 1), 8)));
+///     let vectors = rows.composition(&layout!((8, (4, 8), 4) : (32, (256, 1), 8)));
 ///     tile.copy_to(k, &x, k.constant(20 * 13), &vectors);
 ///     k.barrier();
-///     tile.store(k, &y, |_, vector| {
+///     tile.store(&y, |_, vector| {
 ///         let (rows, lead) = (&rows, x.leads(vector.matrix).of(vector.row));
-///         move |k, columns| {
-///             let element = |column: &_| rows.load(k, (vector.row, *column + lead));
+///         move |_, columns| {
+///             let element = |column: &_| rows.load((vector.row, *column + lead));
 ///             AnyVector::pack::<bf16>(&columns.iter().map(element).collect::<Vec<_>>())
 ///         }
 ///     });
@@ -290,20 +290,20 @@ impl TiledRowCopy {
                 let is_cut = vector.lead.map(|_| (at + i64::from(lanes)).gt(len));
                 let is_whole = is_cut.map_or(has, |is_cut| has & !is_cut);
                 let source = from.base.offset(at).ptr_cast::<u32>();
-                let words = k.if_with(is_whole, zero, |k| source.load_vector::<4>(k, 0));
+                let words = k.if_with(is_whole, zero, |_| source.load_vector::<4>(0));
                 loaded.push((vector.number, words, at, is_cut.map(|is_cut| has & is_cut)));
             }
             if loaded.is_empty() {
                 break;
             }
             for (number, words, at, is_cut) in loaded {
-                let to = to.slice(k, (.., thread, number)).data().to_pointer();
-                to.ptr_cast::<u32>().store_vector(k, 0, words);
+                let to = to.slice((.., thread, number)).data().to_pointer();
+                to.ptr_cast::<u32>().store_vector(0, words);
                 let Some(is_cut) = is_cut else { continue };
                 k.if_(is_cut, |k| {
                     k.for_(range(0, lanes), (), |k, lane, ()| {
                         let at = at + lane.cvt::<i64>();
-                        k.if_(at.lt(len), |k| to.store(k, lane, from.base.load(k, at)));
+                        k.if_(at.lt(len), |_| to.store(lane, from.base.load(at)));
                     });
                 });
             }
@@ -338,8 +338,8 @@ impl TiledRowCopy {
             let elements: Vec<_> = (0..lanes).map(|lane| element + lane).collect();
             let Some(lead) = vector.lead else {
                 let values = values(k, &elements);
-                k.if_(exists & element.lt(to.left[1]), |k| {
-                    values.into_iter().for_each(|values| row.store_vector(k, element, values));
+                k.if_(exists & element.lt(to.left[1]), |_| {
+                    values.into_iter().for_each(|values| row.store_vector(element, values));
                 });
                 continue;
             };
@@ -350,13 +350,13 @@ impl TiledRowCopy {
             let is_whole = (end - begin).eq(lanes);
             k.if_(exists & is_whole, |k| {
                 let values = values(k, &elements);
-                values.into_iter().for_each(|values| row.store_vector(k, element, values));
+                values.into_iter().for_each(|values| row.store_vector(element, values));
             });
             k.if_(exists & !is_whole, |k| {
                 k.for_(range(begin, end), (), |k, element, ()| {
                     let value = values(&mut k.rescoped(), &[element]);
                     let value = value.and_then(|value| value.values::<T>());
-                    value.into_iter().flatten().for_each(|value| row.store(k, element, value));
+                    value.into_iter().flatten().for_each(|value| row.store(element, value));
                 });
             });
         }

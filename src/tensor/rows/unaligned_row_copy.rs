@@ -3,7 +3,7 @@
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
-use crate::ir::{Body, GlobalMut, Val, Vector};
+use crate::ir::{GlobalMut, Val, Vector};
 use crate::tensor::copy::{lead, shifted};
 
 use super::partition::{RowFragment, RowPartition, RowPointer, narrow};
@@ -33,10 +33,10 @@ use super::partition::{RowFragment, RowPartition, RowPointer, narrow};
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "copy", Target::SM_80, |k, (x, y, columns)| {
 ///     let (x, y) = (x.offset(3), y.offset(6));
 ///     let part = tile.part_at(k, x, columns);
-///     k.for_(range(0, part.steps()), (), |k, step, ()| {
+///     k.for_(range(0, part.steps()), (), |_, step, ()| {
 ///         let part = part.step(step);
-///         let copy = part.load_copy(k, x);
-///         part.store_copy(k, y, &copy);
+///         let copy = part.load_copy(x);
+///         part.store_copy(y, &copy);
 ///     });
 /// })?;
 /// assert!(kernel.ptx().text().contains("ld.global.v4.b32"));
@@ -61,12 +61,9 @@ impl<'b> RowPartition<'b> {
     /// [`store_copy`](RowPartition::store_copy). Make the part with
     /// [`RowTile::part_at`](super::RowTile::part_at) at `row`.
     #[track_caller]
-    pub fn load_copy<'k: 'b, P: RowPointer>(
-        &self,
-        k: &mut Body<'k, '_>,
-        row: Val<'b, P>,
-    ) -> UnalignedRowCopy<'b, P::Elem> {
-        let (k, _call) = (&mut k.rescoped(), k.call());
+    pub fn load_copy<P: RowPointer>(&self, row: Val<'b, P>) -> UnalignedRowCopy<'b, P::Elem> {
+        let k = &mut self.columns.body();
+        let _call = k.call();
         // `ptxas` may move non-coherent loads behind the stores, and then one waits for the other.
         let access = LoadAccess::default();
         let elements = self.load_inner(k, row, 0.0, access);
@@ -79,7 +76,7 @@ impl<'b> RowPartition<'b> {
         let load = |number| {
             let (_, column) = self.single(number);
             let has = column.ge(0) & column.lt(self.columns);
-            k.if_with(has, zero, |k| row.load_with(k, column, access))
+            k.if_with(has, zero, |_| row.load_with(column, access))
         };
         let singles = (0..self.singles()).map(load).collect();
         UnalignedRowCopy { elements: RowFragment { singles, ..elements }, next }
@@ -89,13 +86,13 @@ impl<'b> RowPartition<'b> {
     /// `*row`. The two calls are apart so that you can compute the destination while the loads are
     /// in flight.
     #[track_caller]
-    pub fn store_copy<'k: 'b, T: Converted>(
+    pub fn store_copy<T: Converted>(
         &self,
-        k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<T>>,
         copy: &UnalignedRowCopy<'b, T>,
     ) {
-        let Some(head) = self.head else { return self.store_elements(k, row, &copy.elements) };
+        let k = &mut self.columns.body();
+        let Some(head) = self.head else { return self.store_elements(row, &copy.elements) };
         let (k, _call) = (&mut k.rescoped(), k.call());
         // How many elements a destination vector is ahead of its source vector.
         let shift = -(lead(row) + head) & (self.vector as i32 - 1);
@@ -107,11 +104,11 @@ impl<'b> RowPartition<'b> {
         let vectors = words
             .map(|(vector, next)| Val::pack(shifted(vector.lanes(), next.lanes(), bytes)))
             .collect();
-        to.store_elements(k, row, &RowFragment { vectors, singles: Vec::new() });
+        to.store_elements(row, &RowFragment { vectors, singles: Vec::new() });
         for (number, value) in (0..).zip(&copy.elements.singles) {
             let (is_first, column) = self.single(number);
             let is_single = is_first.select(column.lt(head + shift), column.ge(to.vector_end()));
-            k.if_(is_single & column.lt(self.columns), |k| row.store(k, column, *value));
+            k.if_(is_single & column.lt(self.columns), |_| row.store(column, *value));
         }
     }
 

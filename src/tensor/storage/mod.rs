@@ -53,7 +53,7 @@ pub trait Storage: 'static {
     #[track_caller]
     fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
         let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, Self::ALIGN);
-        Self::at(k, TensorPointer::new(bytes).assume_aligned(k, Self::ALIGN))
+        Self::at(k, TensorPointer::new(bytes).assume_aligned(Self::ALIGN))
     }
 }
 
@@ -80,8 +80,8 @@ impl<T: Element> Storage for T {
 /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
 ///     let data = MemRange::<f32, 128>::allocate(k);
 ///     assert_eq!((data.len(), data.elem_width()), (128, 32));
-///     data.at(k, 5).store(k, 1.0);
-///     let tile = data.tensor(k, layout!((8, 16) : (16, 1)));
+///     data.at(5).store(1.0);
+///     let tile = data.tensor(layout!((8, 16) : (16, 1)));
 ///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<4>> o (8,16):(16,1)");
 /// })?;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -167,7 +167,8 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
     /// Returns the pointer to an element: CuTe DSL's `[index]`. It is a build error if `index` is
     /// out of bounds.
     #[track_caller]
-    pub fn at(&self, k: &Body<'b, '_>, index: u32) -> TensorPointer<'b, Shared<T>> {
+    pub fn at(&self, index: u32) -> TensorPointer<'b, Shared<T>> {
+        let k = &self.pointer.body();
         if index >= self.len {
             let kind =
                 TensorErrorKind::NoSuchElement { index: index.into(), len: self.len as usize };
@@ -181,23 +182,16 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
     /// Returns a tensor over the range, with a plain or swizzled layout: CuTe DSL's `get_tensor`.
     /// It is a build error if the layout needs more elements than there are.
     #[track_caller]
-    pub fn tensor(
-        &self,
-        k: &Body<'b, '_>,
-        layout: impl Into<ComposedLayout>,
-    ) -> SharedTensor<'b, T> {
-        self.tensor_as::<T>(k, layout)
+    pub fn tensor(&self, layout: impl Into<ComposedLayout>) -> SharedTensor<'b, T> {
+        self.tensor_as::<T>(layout)
     }
 
     /// Like [`tensor`](MemRangeAt::tensor), with another element type for the same bytes. Use it to
     /// reuse a buffer, for example if the epilogue stages `bf16` results in memory that held `f32`
     /// operands.
     #[track_caller]
-    pub fn tensor_as<U: Element>(
-        &self,
-        k: &Body<'b, '_>,
-        layout: impl Into<ComposedLayout>,
-    ) -> SharedTensor<'b, U> {
+    pub fn tensor_as<U: Element>(&self, layout: impl Into<ComposedLayout>) -> SharedTensor<'b, U> {
+        let k = &self.pointer.body();
         let layout = layout.into();
         let size = U::SCALAR.size_bytes();
         let needed = reached(&layout, self.size_in_bytes() / size);
@@ -209,7 +203,7 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
             }
             Err(error) => Some(error.into()),
         };
-        let tensor = Tensor::new(k, self.pointer.recast::<U>(k), &layout);
+        let tensor = Tensor::new(self.pointer.recast::<U>(), &layout);
         match kind {
             None => tensor,
             Some(kind) => {
@@ -291,12 +285,12 @@ pub const fn round_up(offset: u32, align: u32) -> u32 {
 /// assert_eq!((Word::SIZE, Word::ALIGN), (4, 4));
 /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
 ///     let tiles = Tiles::allocate(k);
-///     tiles.a.at(k, 0).store(k, 1.0);
-///     tiles.factor.real.store(k, tiles.a.at(k, 0).load(k) * 2.0);
-///     tiles.count.store(k, 3);
+///     tiles.a.at(0).store(1.0);
+///     tiles.factor.real.store(tiles.a.at(0).load() * 2.0);
+///     tiles.count.store(3);
 ///     let word = Word::allocate(k);
-///     word.as_float.store(k, 1.0);
-///     word.as_int.load(k); // 0x3f80_0000
+///     word.as_float.store(1.0);
+///     word.as_int.load(); // 0x3f80_0000
 /// })?;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```

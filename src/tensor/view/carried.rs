@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use super::engine::Rmem;
+use super::engine::{FragmentPart, Rmem};
 use super::pointer::{PointerPart, TensorPointer};
 use super::tensor::{RegisterTensor, Tensor};
 use crate::ir::builder::{Context, HostPart, HostParts, IntoValues, Ty, Values};
@@ -185,25 +185,19 @@ impl<'x, P: PointerType> IntoValues<'x> for Tensor<TensorPointer<'x, P>> {
     }
 }
 
-/// A fragment is carried by name: its variable and its first register.
-struct FragmentPart<T>(Rmem<'static, T>);
-
-impl<T> Clone for FragmentPart<T> {
-    fn clone(&self) -> Self {
-        FragmentPart(self.0)
-    }
-}
-
 impl<T: Ty> HostPart for TensorPart<FragmentPart<T>> {
     fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>> {
         let other = other.as_any().downcast_ref::<Self>()?;
-        let join = |a: &FragmentPart<T>, b: &FragmentPart<T>| a.0.is(&b.0).then(|| a.clone());
+        let place = |part: &FragmentPart<T>| (part.registers, part.offset);
+        let join = |a: &FragmentPart<T>, b: &FragmentPart<T>| (place(a) == place(b)).then_some(*a);
         Some(Rc::new(self.joined(other, join)?))
     }
 
     fn text(&self) -> String {
-        let (at, layout, names) = (self.engine.0.number(), &self.layout, &self.names);
-        format!("the fragment rmem<{}> o {layout}{names} in the registers {at}", T::ty())
+        let FragmentPart { registers, offset, .. } = self.engine;
+        let (layout, names) = (&self.layout, &self.names);
+        let ty = T::ty();
+        format!("the fragment rmem<{ty}> o {layout}{names} in the registers {registers}+{offset}")
     }
 
     fn advice(&self) -> &'static str {
@@ -235,7 +229,7 @@ impl<T: Ty> Values for RegisterTensor<'static, T> {
     fn ids(_: &RegisterTensor<'_, T>, _: &Context, _: &mut ValueList) {}
 
     fn host_parts(tensor: &RegisterTensor<'_, T>, out: &mut HostParts) {
-        out.push(Rc::new(TensorPart::of(tensor, FragmentPart(tensor.engine.rebound()))));
+        out.push(Rc::new(TensorPart::of(tensor, tensor.engine.part())));
     }
 
     #[track_caller]
@@ -245,10 +239,13 @@ impl<T: Ty> Values for RegisterTensor<'static, T> {
         parts: &mut dyn Iterator<Item = Rc<dyn HostPart>>,
     ) -> RegisterTensor<'x, T> {
         let part = parts.next();
-        match part.as_ref().and_then(|part| part.as_any().downcast_ref()) {
-            Some(part @ TensorPart { engine: FragmentPart(engine), .. }) => {
-                let live = part.poisoned || engine.variables().is_declared(cx);
-                Tensor { poisoned: part.poisoned || !live, ..part.tensor(engine.rebound()) }
+        let part: Option<&TensorPart<FragmentPart<T>>> =
+            part.as_ref().and_then(|part| part.as_any().downcast_ref());
+        match part {
+            Some(part) => {
+                let engine = Rmem::bound(cx, part.engine);
+                let live = part.poisoned || engine.variables().is_declared();
+                Tensor { poisoned: part.poisoned || !live, ..part.tensor(engine) }
             }
             None => made,
         }

@@ -31,15 +31,15 @@ pub(in crate::tensor) struct Step<S, D> {
 impl<S, D> Step<S, D> {
     /// Copies the group as one vector: one load and one store.
     #[track_caller]
-    pub(in crate::tensor) fn move_vector<'b, 'c>(&self, k: &Body<'c, '_>)
+    pub(in crate::tensor) fn move_vector<'b, 'c>(&self)
     where
         'b: 'c,
         S: Readable<'b>,
         D: Writable<'b, Elem = S::Elem>,
     {
         let Step { from, to } = self;
-        if let Some(vector) = from.engine.read_vector(k, &from.indices) {
-            to.engine.write_vector(k, &to.indices, vector);
+        if let Some(vector) = from.engine.read_vector(&from.indices) {
+            to.engine.write_vector(&to.indices, vector);
         }
     }
 }

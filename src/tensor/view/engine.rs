@@ -2,8 +2,9 @@
 //! what each engine can do: [`Readable`], [`Writable`].
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::ir::builder::{AnyVector, DeviceCoord, IntoOperand, Ty};
+use crate::ir::builder::{AnyVector, Context, DeviceCoord, IntoOperand, RegisterRange, Ty};
 use crate::ir::types::Space;
 use crate::ir::{
     Body, Element, Global, MutPointer, Pointer as PointerType, Registers, Shared, Val,
@@ -39,6 +40,10 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
 
+    /// Returns a handle of the innermost open body of the engine's kernel.
+    #[doc(hidden)]
+    fn body(&self) -> Body<'b, 'b>;
+
     /// Returns whether the allocation ends with the tensor (registers and shared memory), so that
     /// no tile may reach beyond it, not even a predicated one. Tiled copies and MMAs then refuse
     /// tiles that do not divide the tensor.
@@ -52,9 +57,7 @@ pub trait Readable<'b>: Engine<'b> {
     /// The type of the elements, for example `f32`.
     type Elem: Element;
     /// Reads the element that the engine points to, which is the one at coordinate 0.
-    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, Self::Elem>
-    where
-        'b: 'c;
+    fn read(&self) -> Val<'b, Self::Elem>;
     /// Returns the engine moved by `index` elements.
     #[doc(hidden)]
     #[must_use]
@@ -69,9 +72,7 @@ pub trait Readable<'b>: Engine<'b> {
     /// length. In memory the elements must be contiguous and aligned to the vector, because this is
     /// one access.
     #[doc(hidden)]
-    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
-    where
-        'b: 'c;
+    fn read_vector(&self, indices: &[i64]) -> Option<AnyVector<'b>>;
     /// The memory space of the elements; `None` for registers.
     #[doc(hidden)]
     fn memory(&self) -> Option<Space>;
@@ -106,18 +107,18 @@ pub enum ElementAddress<'b, T> {
 )]
 pub trait Writable<'b>: Readable<'b> {
     /// Writes the element that the engine points to, which is the one at coordinate 0.
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, Self::Elem>)
-    where
-        'b: 'c;
+    fn write(&self, value: impl IntoOperand<'b, Self::Elem>);
     /// Writes a vector to the elements at `indices`, in memory with one access, like
     /// [`read_vector`](Readable::read_vector). The vector must have as many bits as the elements.
     #[doc(hidden)]
-    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
-    where
-        'b: 'c;
+    fn write_vector(&self, indices: &[i64], vector: AnyVector<'b>);
 }
 
 impl<'b, P: PointerType> Engine<'b> for TensorPointer<'b, P> {
+    fn body(&self) -> Body<'b, 'b> {
+        TensorPointer::body(self)
+    }
+
     #[track_caller]
     fn advance(
         &self,
@@ -137,11 +138,8 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
     type Elem = P::Elem;
 
     #[track_caller]
-    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, P::Elem>
-    where
-        'b: 'c,
-    {
-        self.load(k)
+    fn read(&self) -> Val<'b, P::Elem> {
+        self.load()
     }
 
     fn at(&self, index: i64) -> Self {
@@ -158,12 +156,9 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
     }
 
     #[track_caller]
-    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
-    where
-        'b: 'c,
-    {
+    fn read_vector(&self, indices: &[i64]) -> Option<AnyVector<'b>> {
         let (base, offset) = (*self + *indices.first()?).resolve();
-        base.load_any(k, offset, u32::try_from(indices.len()).ok()?)
+        base.load_any(offset, u32::try_from(indices.len()).ok()?)
     }
 
     fn memory(&self) -> Option<Space> {
@@ -183,23 +178,17 @@ impl<'b, P: PointerType> Readable<'b> for TensorPointer<'b, P> {
 
 impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     #[track_caller]
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, P::Elem>)
-    where
-        'b: 'c,
-    {
-        self.store(k, value);
+    fn write(&self, value: impl IntoOperand<'b, P::Elem>) {
+        self.store(value);
     }
 
     #[track_caller]
-    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
-    where
-        'b: 'c,
-    {
+    fn write_vector(&self, indices: &[i64], vector: AnyVector<'b>) {
         let Some((first, vector)) = indices.first().zip(vector.cast(P::Elem::scalar())) else {
             return;
         };
         let (base, offset) = (*self + *first).resolve();
-        base.store_vector(k, offset, vector);
+        base.store_vector(offset, vector);
     }
 }
 
@@ -223,18 +212,15 @@ impl<'b, T: Ty> Rmem<'b, T> {
         Rmem { registers, offset: 0 }
     }
 
-    /// Returns the same registers for an enclosing or nested body.
-    pub(super) fn rebound<'x>(&self) -> Rmem<'x, T> {
-        Rmem { registers: self.registers.rebound(), offset: self.offset }
+    /// Returns what control flow carries of the fragment.
+    pub(super) fn part(&self) -> FragmentPart<T> {
+        let registers = self.registers.range();
+        FragmentPart { registers, offset: self.offset, ty: PhantomData }
     }
 
-    pub(super) fn is(&self, other: &Rmem<'_, T>) -> bool {
-        self.registers.is(&other.registers) && self.offset == other.offset
-    }
-
-    /// The variable's name and the first register, for error messages.
-    pub(super) fn number(&self) -> String {
-        format!("{}+{}", self.registers.name(), self.offset)
+    /// Returns the fragment that control flow carried, in the build in which it is used.
+    pub(super) fn bound(cx: &'b Context, part: FragmentPart<T>) -> Self {
+        Rmem { registers: Registers::bound(cx, part.registers), offset: part.offset }
     }
 
     /// Returns all registers from the first element on.
@@ -255,7 +241,7 @@ impl<'b, T: Ty> Rmem<'b, T> {
         indices.dedup();
         for index in indices {
             let place = self.offset.checked_add(index).and_then(|at| u32::try_from(at).ok());
-            self.registers.set(k, place.unwrap_or(u32::MAX), value);
+            self.registers.set(place.unwrap_or(u32::MAX), value);
         }
         Ok(())
     }
@@ -266,7 +252,25 @@ impl<'b, T: Ty> Rmem<'b, T> {
     }
 }
 
+/// A fragment is carried by name: its registers, and the index of its first element.
+pub(super) struct FragmentPart<T> {
+    pub(super) registers: RegisterRange,
+    pub(super) offset: i64,
+    pub(super) ty: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for FragmentPart<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for FragmentPart<T> {}
+
 impl<'b, T: Ty> Engine<'b> for Rmem<'b, T> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.registers.body()
+    }
+
     #[track_caller]
     fn advance(
         &self,
@@ -293,11 +297,8 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
     type Elem = T;
 
     #[track_caller]
-    fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T>
-    where
-        'b: 'c,
-    {
-        self.registers.get(k, self.index())
+    fn read(&self) -> Val<'b, T> {
+        self.registers.get(self.index())
     }
 
     fn at(&self, index: i64) -> Self {
@@ -313,13 +314,10 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
     }
 
     #[track_caller]
-    fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
-    where
-        'b: 'c,
-    {
+    fn read_vector(&self, indices: &[i64]) -> Option<AnyVector<'b>> {
         let mut values = Vec::with_capacity(indices.len());
         for index in indices {
-            values.push(self.at(*index).read(k));
+            values.push(self.at(*index).read());
         }
         AnyVector::pack(&values)
     }
@@ -335,20 +333,14 @@ impl<'b, T: Element> Readable<'b> for Rmem<'b, T> {
 
 impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
     #[track_caller]
-    fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>)
-    where
-        'b: 'c,
-    {
-        self.registers.set(k, self.index(), value);
+    fn write(&self, value: impl IntoOperand<'b, T>) {
+        self.registers.set(self.index(), value);
     }
 
     #[track_caller]
-    fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
-    where
-        'b: 'c,
-    {
+    fn write_vector(&self, indices: &[i64], vector: AnyVector<'b>) {
         for (index, value) in indices.iter().zip(vector.values::<T>().unwrap_or_default()) {
-            self.at(*index).write(k, value);
+            self.at(*index).write(value);
         }
     }
 }
@@ -371,6 +363,7 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
 /// `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {
+    cx: &'b Context,
     /// The coordinate's tree; its leaves are `entries`.
     profile: Tuple<Int>,
     entries: Vec<Entry<'b>>,
@@ -405,10 +398,10 @@ impl<'b> Entry<'b> {
 impl<'b> Coordinates<'b> {
     /// Returns the origin of the coordinate space of `shape`.
     #[inline]
-    pub(in crate::tensor) fn origin(shape: &Tuple<Int>) -> Self {
+    pub(in crate::tensor) fn origin(cx: &'b Context, shape: &Tuple<Int>) -> Self {
         let mut entries = Vec::new();
         paths(shape.as_ref(), &mut Vec::new(), &mut entries);
-        Coordinates { profile: shape.clone(), entries }
+        Coordinates { cx, profile: shape.clone(), entries }
     }
 
     pub(in crate::tensor) fn entries(&self) -> &[Entry<'b>] {
@@ -457,6 +450,10 @@ fn paths(shape: IntTupleRef<'_>, path: &mut Vec<usize>, out: &mut Vec<Entry<'_>>
 }
 
 impl<'b> Engine<'b> for Coordinates<'b> {
+    fn body(&self) -> Body<'b, 'b> {
+        self.cx.body()
+    }
+
     #[track_caller]
     #[inline]
     fn advance(

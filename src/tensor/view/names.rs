@@ -1,7 +1,6 @@
 //! Mode names, such as `m` and `k`: they follow a tensor's modes through its views and appear in
 //! its errors. Name the modes of a kernel's inputs if you want an error to say which one is wrong.
 
-use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;
 use crate::layout::{ComposedLayout, LayoutError, NamedLayout, Names};
 
@@ -17,8 +16,8 @@ use super::tensor::Tensor;
 /// use tilewright::tensor::view::Tensor;
 ///
 /// let layout = layout!((64, 32) : (32, 1)).named(["m", "k"])?;
-/// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-///     let tile = Tensor::new(k, a, layout.clone()).local_tile(k, &tiler!(16, 8), (0, ..));
+/// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |_, (a,)| {
+///     let tile = Tensor::new(a, layout.clone()).local_tile(&tiler!(16, 8), (0, ..));
 ///     assert_eq!(tile.to_string(), "ptr<f32, gmem, align<4>> o (16,8,4):(32,1,8) of (m,k,tiles of k)");
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -83,20 +82,17 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1))).named(k, ["m", "k"]);
-    ///     let tiles = a.local_tile(k, &tiler!(16, 8), (k.block_idx().x, ..));
+    ///     let a = Tensor::new(a, layout!((64, 32) : (32, 1))).named(["m", "k"]);
+    ///     let tiles = a.local_tile(&tiler!(16, 8), (k.block_idx().x, ..));
     ///     assert_eq!(tiles.to_string(), "ptr<f32, gmem, align<4>> o (16,8,4):(32,1,8) of (m,k,tiles of k)");
-    ///     tiles.slice(k, (.., 0));
+    ///     tiles.slice((.., 0));
     /// })
     /// .unwrap_err();
     /// assert!(errors.to_string().contains("of (m,k,tiles of k): 3 modes are needed, 2 were given"));
     /// ```
     #[track_caller]
-    pub fn named<N: Into<String>>(
-        &self,
-        k: &Body<'b, '_>,
-        names: impl IntoIterator<Item = N>,
-    ) -> Self {
+    pub fn named<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) -> Self {
+        let k = &self.body();
         if self.poisoned {
             return self.poison();
         }

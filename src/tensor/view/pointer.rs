@@ -28,7 +28,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// use tilewright::tensor::view::TensorPointer;
 ///
 /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-///     let x = TensorPointer::new(x).assume_aligned(k, 16);
+///     let x = TensorPointer::new(x).assume_aligned(16);
 ///     assert_eq!(x.to_string(), "ptr<f32, gmem, align<16>>");
 ///     assert_eq!((x + 2).alignment(), 8);
 ///     assert_eq!((4i64 + x).alignment(), 16);
@@ -141,6 +141,11 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 }
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
+    /// Returns a handle of the innermost open body of the pointer's kernel.
+    pub(in crate::tensor) fn body(&self) -> Body<'b, 'b> {
+        self.base.body()
+    }
+
     /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
     /// Add [`assume_aligned`](TensorPointer::assume_aligned) if you know more.
     pub fn new(base: Val<'b, P>) -> Self {
@@ -153,7 +158,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// It is a build error if `bytes` is not a power of two.
     #[doc(alias = "tl.multiple_of")]
     #[track_caller]
-    pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u32) -> Self {
+    pub fn assume_aligned(self, bytes: u32) -> Self {
+        let k = &self.body();
         if !bytes.is_power_of_two() {
             let kind = TensorErrorKind::AlignmentNotPowerOfTwo { bytes };
             k.report(TensorError { operation: "assume_aligned", operand: self.to_string(), kind });
@@ -220,9 +226,9 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// use tilewright::tensor::view::TensorPointer;
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let at = (TensorPointer::new(x) + k.thread_idx().x).align(k, 16);
+    ///     let at = (TensorPointer::new(x) + k.thread_idx().x).align(16);
     ///     assert_eq!((at.alignment(), (at + 2).alignment()), (16, 8));
-    ///     at.store(k, 7);
+    ///     at.store(7);
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.upload(&[-1; 12])?;
@@ -234,7 +240,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn align(self, k: &Body<'b, '_>, bytes: u32) -> Self {
+    pub fn align(self, bytes: u32) -> Self {
+        let k = &self.body();
         let operation = "align";
         let kind = match self.swizzle {
             None if bytes.is_power_of_two() => None,
@@ -521,7 +528,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     ///
     /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let (at, tile) = (TensorPointer::new(x) + 2, TensorPointer::new(k.shared::<f32>(8)) + 5);
-    ///     x.store(k, 0, at.toint() + tile.toint().cvt::<i64>());
+    ///     x.store(0, at.toint() + tile.toint().cvt::<i64>());
     /// })?;
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::runtime::{Device, Grid};
@@ -548,19 +555,19 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// Loads the element that the pointer points to. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
-    pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
+    pub fn load(&self) -> Val<'b, P::Elem> {
         let (base, offset) = self.resolve();
-        base.load(k, offset)
+        base.load(offset)
     }
 
     /// Stores a value to the element that the pointer points to. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
-    pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::builder::IntoOperand<'b, P::Elem>)
+    pub fn store(&self, value: impl crate::ir::builder::IntoOperand<'b, P::Elem>)
     where
         P: MutPointer,
     {
         let (base, offset) = self.resolve();
-        base.store(k, offset, value);
+        base.store(offset, value);
     }
 }
 

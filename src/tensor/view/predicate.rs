@@ -151,7 +151,7 @@ impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
     #[track_caller]
     #[inline]
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b> {
-        self.load_all(k).predicate(k)
+        self.load_all().predicate(k)
     }
 }
 
@@ -199,20 +199,20 @@ impl<'b> CoordTensor<'b> {
     ///
     /// let kernel = Kernel::<(i32,)>::build("k", Target::SM_80, |k, (n,)| {
     ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
-    ///     let coords = Tensor::identity(k, shape!(64, 100)).local_tile(k, &tiler!(16, 16), (block.x, block.y));
-    ///     let coords = coords.local_partition(k, &layout!((16, 2) : (2, 1)), thread);
+    ///     let coords = Tensor::identity(k, shape!(64, 100)).local_tile(&tiler!(16, 16), (block.x, block.y));
+    ///     let coords = coords.local_partition(&layout!((16, 2) : (2, 1)), thread);
     ///     // 16 divides 64, so rows are not compared. The last tile of columns begins at 96: of the 8 columns of
     ///     // a thread, the first two are always below 100.
-    ///     let inside = coords.within(k, (64, 100));
+    ///     let inside = coords.within((64, 100));
     ///     assert_eq!(inside.shape(), &shape!(1, 8));
-    ///     assert!(!inside.is_always() && coords.within(k, (64, ..)).is_always());
+    ///     assert!(!inside.is_always() && coords.within((64, ..)).is_always());
     /// })?;
     /// assert_eq!(kernel.to_string().matches("setp").count(), 6);
     ///
     /// // Each element with the one before it: the element before the first one does not exist.
     /// let kernel = Kernel::<()>::build("halo", Target::SM_80, |k, ()| {
-    ///     let coords = Tensor::identity(k, shape!(64)).domain_offset(k, -1).local_tile(k, &tiler!(16), k.block_idx().x);
-    ///     let inside = coords.within(k, 64);
+    ///     let coords = Tensor::identity(k, shape!(64)).domain_offset(-1).local_tile(&tiler!(16), k.block_idx().x);
+    ///     let inside = coords.within(64);
     ///     assert!(inside.values()[0].is_some() && inside.values()[1..].iter().all(Option::is_none));
     /// })?;
     /// assert_eq!(kernel.to_string().matches("setp").count(), 1);
@@ -220,7 +220,8 @@ impl<'b> CoordTensor<'b> {
     /// ```
     #[doc(alias("elem_less", "mask"))]
     #[track_caller]
-    pub fn within(&self, k: &Body<'b, '_>, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+    pub fn within(&self, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
+        let k = &self.body();
         let _call = k.call();
         let always = Predicate { shape: 1.into(), values: vec![None] };
         if self.poisoned {

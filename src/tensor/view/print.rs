@@ -26,7 +26,7 @@ use crate::layout::LayoutError;
 /// use tilewright::tensor::view::{Tensor, print_tensor};
 ///
 /// let kernel = Kernel::<(Global<i32>,)>::build("show", Target::SM_80, |k, (x,)| {
-///     let x = Tensor::new(k, x, layout!((2, 3) : (3, 1)));
+///     let x = Tensor::new(x, layout!((2, 3) : (3, 1)));
 ///     k.if_(k.thread_idx().x.eq(0), |k| print_tensor(k, &x));
 /// })?;
 /// let output = sim::Output::captured();
@@ -44,7 +44,8 @@ use crate::layout::LayoutError;
 /// It is a build error if the tensor has more than four modes or a symbolic extent.
 #[doc(alias = "print")]
 #[track_caller]
-pub fn print_tensor<'b, E: Readable<'b>>(k: &Body<'b, '_>, tensor: &Tensor<E>) {
+pub fn print_tensor<'b, E: Readable<'b>>(tensor: &Tensor<E>) {
+    let k = &tensor.body();
     let _call = k.call();
     if tensor.poisoned {
         return;
@@ -110,7 +111,7 @@ fn print_row<'b, E: Readable<'b>>(
         if left == 0 {
             format.push('\n');
         }
-        let values = part.iter().map(|coord| tensor.load(k, *coord));
+        let values = part.iter().map(|coord| tensor.load(*coord));
         k.printf_values(&format, values);
     }
 }

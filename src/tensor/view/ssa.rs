@@ -35,12 +35,12 @@ use broadcast::{common_shape, repeated};
 /// use tilewright::tensor::view::Tensor;
 ///
 /// // Softmax over the rows of a 2 x 4 tensor, but for the exponential.
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
-///     let x = Tensor::new(k, x, layout!((2, 4) : (4, 1)));
-///     let values = x.load_all(k);
-///     let sums = values.reduce(k, 0.0, (.., 1), |a, b| a + b);
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |_, (x,)| {
+///     let x = Tensor::new(x, layout!((2, 4) : (4, 1)));
+///     let values = x.load_all();
+///     let sums = values.reduce(0.0, (.., 1), |a, b| a + b);
 ///     assert_eq!((values.shape(), sums.shape()), (&shape!(2, 4), &shape!(2,)));
-///     x.store_all(k, &(&values / &sums * 8.0));
+///     x.store_all(&(&values / &sums * 8.0));
 /// })?;
 /// let device = Device::sim()?;
 /// let mut x = device.upload(&[1.0, 2.0, 4.0, 1.0, 5.0, 5.0, 5.0, 5.0])?;
@@ -115,6 +115,11 @@ impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
 }
 
 impl<'b, T: Element> TensorSsa<'b, T> {
+    /// Returns a handle of the innermost open body of the tensor's kernel.
+    pub(super) fn body(&self) -> Body<'b, 'b> {
+        self.values[0].body()
+    }
+
     /// Fills a tensor with one value: CuTe DSL's `full`. Use it as the start of a computation, or
     /// for the other side of [`select`](TensorSsa::select).
     ///
@@ -162,7 +167,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// Returns the element at a coordinate. The coordinate must consist of host values, because
     /// registers cannot be indexed at run time.
     #[track_caller]
-    pub fn at(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, T> {
+    pub fn at(&self, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, T> {
+        let k = &self.body();
         match self.index(&coord.into()) {
             Ok(value) => value,
             Err(kind) => {
@@ -281,7 +287,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let square = TensorSsa::<f32>::full(k, shape!(4, 4), 1.0);
-    ///     let row = square.reduce(k, 0.0, (1, ..), |a, b| a + b);
+    ///     let row = square.reduce(0.0, (1, ..), |a, b| a + b);
     ///     assert_eq!(row.shape(), &shape!(4,));
     ///     assert_eq!((square * row.reshape(shape!(1, 4))).shape(), &shape!(4, 4));
     /// })?;
@@ -311,11 +317,11 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     #[track_caller]
     pub fn reduce(
         &self,
-        k: &Body<'b, '_>,
         init: impl IntoVal<'b, T>,
         profile: impl Into<DeviceCoord<'b>>,
         f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
     ) -> Self {
+        let k = &self.body();
         self.reduced_or_failed(k.value(init), &profile.into(), false, f)
     }
 
@@ -330,7 +336,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     // The accumulators of a thread: pairs of columns, two rows, four repeats along the columns.
     ///     let sums = TensorSsa::<f32>::full(k, shape!((2, 2, 4), 1, 1), 1.0);
-    ///     let rows = sums.reduce_keepdims(k, 0.0, ((1, .., 1), 1, 1), |a, b| a.max(b));
+    ///     let rows = sums.reduce_keepdims(0.0, ((1, .., 1), 1, 1), |a, b| a.max(b));
     ///     assert_eq!(rows.shape(), &shape!((1, 2, 1), 1, 1));
     ///     assert_eq!((&sums - &rows).shape(), sums.shape());
     /// })?;
@@ -339,11 +345,11 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     #[track_caller]
     pub fn reduce_keepdims(
         &self,
-        k: &Body<'b, '_>,
         init: impl IntoVal<'b, T>,
         profile: impl Into<DeviceCoord<'b>>,
         f: impl FnMut(Val<'b, T>, Val<'b, T>) -> Val<'b, T>,
     ) -> Self {
+        let k = &self.body();
         self.reduced_or_failed(k.value(init), &profile.into(), true, f)
     }
 
@@ -488,7 +494,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     #[doc(alias = "tl.load")]
     #[track_caller]
     #[inline]
-    pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
+    pub fn load_all(&self) -> TensorSsa<'b, E::Elem> {
+        let k = &self.body();
         let _call = k.call();
         let nothing =
             || TensorSsa { shape: 1.into(), values: vec![k.constant(E::Elem::default())] };
@@ -504,7 +511,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         };
         let mut values = Vec::with_capacity(elements.len());
         for (engine, index) in elements {
-            values.push(engine.at(index).read(k));
+            values.push(engine.at(index).read());
         }
         TensorSsa { shape: self.shape().to_owned(), values }
     }
@@ -519,7 +526,8 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     /// partition.
     #[doc(alias = "tl.store")]
     #[track_caller]
-    pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
+    pub fn store_all(&self, values: &TensorSsa<'b, E::Elem>) {
+        let k = &self.body();
         let _call = k.call();
         if self.poisoned {
             return;
@@ -529,7 +537,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         match both.and_then(|values| Ok((values, self.elements(k)?))) {
             Ok((values, elements)) => {
                 for ((engine, index), value) in elements.into_iter().zip(values.values) {
-                    engine.at(index).write(k, value);
+                    engine.at(index).write(value);
                 }
             }
             Err(kind) => self.failed(k, "store", kind),
@@ -549,15 +557,16 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::view::Tensor;
     ///
-    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, x, layout!(((2, 2), 4, 3) : ((32, 1), 12, 2)));
-    ///     let fragment = x.fragment_like::<f32>(k);
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |_, (x,)| {
+    ///     let x = Tensor::new(x, layout!(((2, 2), 4, 3) : ((32, 1), 12, 2)));
+    ///     let fragment = x.fragment_like::<f32>();
     ///     assert_eq!(fragment.to_string(), "rmem<f32> o ((2,2),4,3):((1,2),12,4)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn fragment_like<U: Element>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, U> {
+    pub fn fragment_like<U: Element>(&self) -> RegisterTensor<'b, U> {
+        let k = &self.body();
         let layout = match self.layout.fragment_like() {
             Ok(layout) if !self.poisoned => layout,
             Ok(_) => Layout::trivial(),

@@ -51,15 +51,15 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
-///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
-///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
+///     let x = Tensor::new(x, layout!((64, 32) : (32, 1)));
+///     let y = Tensor::new(y, layout!((64, 32) : (1, 64)));
 ///     // A block moves a tile of 16 x 8; thread `t` moves row `t`.
 ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);
-///     let from = x.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
-///     let to = y.local_tile(k, &tiler!(16, 8), (block.x, block.y)).slice(k, (thread, ..));
+///     let from = x.local_tile(&tiler!(16, 8), (block.x, block.y)).slice((thread, ..));
+///     let to = y.local_tile(&tiler!(16, 8), (block.x, block.y)).slice((thread, ..));
 ///     assert_eq!(from.to_string(), "ptr<f32, gmem, align<4>> o (8):(1)");
 ///     for column in 0..8 {
-///         to.store(k, column, from.load(k, column));
+///         to.store(column, from.load(column));
 ///     }
 /// })?;
 /// // The columns of the tile are in the addresses.
@@ -143,10 +143,10 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// type Params = (Layout, GlobalMut<f32>);
     /// let options = KernelOptions::default().template(&rows);
     /// let kernel = Kernel::<Params>::build_with(options, "twice", Target::SM_80, |k, (rows, x)| {
-    ///     let x = Tensor::new(k, x, rows);
+    ///     let x = Tensor::new(x, rows);
     ///     assert_eq!(x.layout().to_string(), "(s0,s1):(d0,1)");
-    ///     let tile = x.local_tile(k, &tiler!(2, 4), (k.block_idx().x, k.block_idx().y));
-    ///     tile.store_all(k, &(tile.load_all(k) * 2.0));
+    ///     let tile = x.local_tile(&tiler!(2, 4), (k.block_idx().x, k.block_idx().y));
+    ///     tile.store_all(&(tile.load_all() * 2.0));
     /// })?;
     /// let function = Device::sim()?.load(&kernel)?;
     /// for (m, n, pitch) in [(4, 4, 5), (2, 8, 8)] {
@@ -162,12 +162,9 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// It is a build error if the layout maps to coordinates, or composes anything but a swizzle.
     #[doc(alias = "make_tensor")]
     #[track_caller]
-    pub fn new(
-        k: &Body<'b, '_>,
-        pointer: impl Into<TensorPointer<'b, P>>,
-        layout: impl Into<TensorLayout>,
-    ) -> Self {
+    pub fn new(pointer: impl Into<TensorPointer<'b, P>>, layout: impl Into<TensorLayout>) -> Self {
         let (pointer, TensorLayout { layout, names }) = (pointer.into(), layout.into());
+        let k = &pointer.body();
         match Self::from_composed(k, pointer, &layout) {
             Ok(tensor) => Tensor { names, ..tensor },
             Err(kind) => {
@@ -224,7 +221,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     ///     let layout: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse()?;
     ///     let tile = SharedTensor::<f32>::shared(k, layout);
     ///     assert_eq!(tile.to_string(), "ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1)");
-    ///     tile.store(k, (k.thread_idx().x, 3), 1.0);
+    ///     tile.store((k.thread_idx().x, 3), 1.0);
     ///     Ok::<(), tilewright::layout::LayoutError>(())
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -255,7 +252,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
             }
         };
         let pointer = TensorPointer::new(k.shared_aligned::<T>(len, align_bytes));
-        Tensor::new(k, pointer.assume_aligned(k, align_bytes), with_names)
+        Tensor::new(pointer.assume_aligned(align_bytes), with_names)
     }
 }
 
@@ -315,7 +312,8 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// slice. For example set accumulators to 0 before the main loop.
     #[doc(alias("cute::fill", "tl.full"))]
     #[track_caller]
-    pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
+    pub fn fill(&self, value: impl IntoOperand<'b, T>) {
+        let k = &self.body();
         if !self.poisoned
             && let Err(error) = self.engine.fill(k, &self.layout, value)
         {
@@ -332,7 +330,8 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// with them. Mode 0 becomes twice as long.
     #[track_caller]
     #[inline]
-    pub fn elements(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f16> {
+    pub fn elements(&self) -> RegisterTensor<'b, f16> {
+        let k = &self.body();
         let (elements, indices) = match self.pairs() {
             Ok((shape, indices)) => (Layout::compact(shape), indices),
             Err(error) => {
@@ -345,9 +344,9 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
             return elements.poison();
         }
         for (pair, index) in (0..).zip(indices) {
-            let lanes = self.variables().get(k, u32::try_from(index).unwrap_or(u32::MAX)).lanes();
+            let lanes = self.variables().get(u32::try_from(index).unwrap_or(u32::MAX)).lanes();
             for (lane, value) in (0..).zip(lanes) {
-                elements.variables().set(k, 2 * pair + lane, value);
+                elements.variables().set(2 * pair + lane, value);
             }
         }
         elements
@@ -357,7 +356,8 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// `elements` unpacked them. Call it after you have changed them.
     #[track_caller]
     #[inline]
-    pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
+    pub fn set_elements(&self, elements: &RegisterTensor<'b, f16>) {
+        let k = &self.body();
         let _call = k.call();
         if self.poisoned || elements.poisoned {
             return;
@@ -368,9 +368,9 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         match both {
             Ok((pairs, elements_at)) if elements_at.len() == 2 * pairs.len() => {
                 for (pair, two) in pairs.into_iter().zip(elements_at.chunks_exact(2)) {
-                    let value = |i: usize| elements.engine.at(two[i]).read(k);
+                    let value = |i: usize| elements.engine.at(two[i]).read();
                     let value = Val::pack([value(0), value(1)]);
-                    self.variables().set(k, u32::try_from(pair).unwrap_or(u32::MAX), value);
+                    self.variables().set(u32::try_from(pair).unwrap_or(u32::MAX), value);
                 }
             }
             Ok(_) => {
@@ -407,7 +407,7 @@ impl<'b> CoordTensor<'b> {
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let coords = Tensor::identity(k, shape!(100, 50));
-    ///     let tile = coords.local_tile(k, &tiler!(16, 8), (k.block_idx().x, 3));
+    ///     let tile = coords.local_tile(&tiler!(16, 8), (k.block_idx().x, 3));
     ///     assert_eq!(tile.to_string(), "(?,24) o (16,8):(1@0,1@1)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -416,7 +416,7 @@ impl<'b> CoordTensor<'b> {
     #[track_caller]
     pub fn identity(k: &Body<'b, '_>, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
-        let engine = Coordinates::origin(&shape);
+        let engine = Coordinates::origin(k.context(), &shape);
         let tensor = Tensor::from_parts(engine, Layout::trivial());
         match Layout::identity(&shape) {
             Ok(layout) => Tensor { layout, ..tensor },
@@ -438,7 +438,8 @@ impl<'b> CoordTensor<'b> {
     /// host or device values. Use it if [`within`](CoordTensor::within) is not enough, for example
     /// to store each element's row index or to compare it with a mask.
     #[track_caller]
-    pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
+    pub fn coord(&self, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
+        let k = &self.body();
         match self.element(k, "load", &coord.into()) {
             Some(engine) => engine.value(),
             None => self.engine.value(),
@@ -447,6 +448,11 @@ impl<'b> CoordTensor<'b> {
 }
 
 impl<'b, E: Engine<'b>> Tensor<E> {
+    /// Returns a handle of the innermost open body of the tensor's kernel.
+    pub(in crate::tensor) fn body(&self) -> Body<'b, 'b> {
+        self.engine.body()
+    }
+
     /// Reports that an operation failed, unless its tensor is a placeholder already.
     #[track_caller]
     pub(in crate::tensor) fn failed(
@@ -521,7 +527,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// Returns the element count. It is a build error if the count is symbolic. Use it as the bound
     /// of a host loop over linear coordinates.
     #[track_caller]
-    pub fn size(&self, k: &Body<'b, '_>) -> i64 {
+    pub fn size(&self) -> i64 {
+        let k = &self.body();
         match self.layout.size().and_then(|size| size.to_static()) {
             Ok(size) => size,
             Err(error) => {
@@ -559,11 +566,11 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::view::{Tensor, TensorPointer};
     ///
-    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |_, (x,)| {
+    ///     let x = Tensor::new(TensorPointer::new(x).assume_aligned(16), layout!((8, 4)));
     ///     assert_eq!((x.element_type(), x.memspace()), (Scalar::F32, Some(Space::Global)));
-    ///     assert_eq!(x.slice(k, (2, ..)).alignment(), Some(8));
-    ///     let held = x.fragment_like::<f32>(k);
+    ///     assert_eq!(x.slice((2, ..)).alignment(), Some(8));
+    ///     let held = x.fragment_like::<f32>();
     ///     assert_eq!((held.element_type(), held.memspace()), (Scalar::F32, None));
     ///     assert_eq!(held.alignment(), None);
     /// })?;
@@ -596,17 +603,18 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// let error = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, x, layout!((8, 4)));
-    ///     x.load(k, (k.thread_idx().x, 4));
+    ///     let x = Tensor::new(x, layout!((8, 4)));
+    ///     x.load((k.thread_idx().x, 4));
     /// })
     /// .unwrap_err();
     /// assert!(error.to_string().ends_with("the coordinate 4 is outside mode 1, whose extent is 4"));
     /// ```
     #[doc(alias = "tl.load")]
     #[track_caller]
-    pub fn load(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
+    pub fn load(&self, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
+        let k = &self.body();
         match self.element(k, "load", &coord.into()) {
-            Some(engine) => engine.read(k),
+            Some(engine) => engine.read(),
             None => k.constant(E::Elem::default()),
         }
     }
@@ -615,16 +623,13 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// value outside its mode is a build error.
     #[doc(alias = "tl.store")]
     #[track_caller]
-    pub fn store(
-        &self,
-        k: &Body<'b, '_>,
-        coord: impl Into<DeviceCoord<'b>>,
-        value: impl IntoOperand<'b, E::Elem>,
-    ) where
+    pub fn store(&self, coord: impl Into<DeviceCoord<'b>>, value: impl IntoOperand<'b, E::Elem>)
+    where
         E: Writable<'b>,
     {
+        let k = &self.body();
         if let Some(engine) = self.element(k, "store", &coord.into()) {
-            engine.write(k, value);
+            engine.write(value);
         }
     }
 }

@@ -28,15 +28,16 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, x, layout!((4, (2, 8), 3) : (2, (1, 8), 64)));
+    ///     let x = Tensor::new(x, layout!((4, (2, 8), 3) : (2, (1, 8), 64)));
     ///     let j = k.thread_idx().x;
-    ///     assert_eq!(x.slice(k, (j, .., 1)).layout().to_string(), "((2,8)):((1,8))");
-    ///     assert_eq!(x.slice(k, (.., (1, ..), 0)).layout().to_string(), "(4,8):(2,8)");
+    ///     assert_eq!(x.slice((j, .., 1)).layout().to_string(), "((2,8)):((1,8))");
+    ///     assert_eq!(x.slice((.., (1, ..), 0)).layout().to_string(), "(4,8):(2,8)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+    pub fn slice(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        let k = &self.body();
         self.sliced(k, "slice", &coord.into())
     }
 
@@ -77,7 +78,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// coordinate 0 is then the element at `coord`. Use it to start at a block's first row, or one
     /// element earlier for a halo.
     #[track_caller]
-    pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+    pub fn domain_offset(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
+        let k = &self.body();
         match self.origin(k, "domain_offset", &coord.into()) {
             Some(engine) => Tensor { engine, ..self.clone() },
             None => self.poison(),
@@ -132,9 +134,9 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
+    ///     let a = Tensor::new(a, layout!((64, 32) : (32, 1)));
     ///     // All tiles along the second mode, in the row of tiles of the block.
-    ///     let tiles = a.local_tile(k, &tiler!(16, 8), (k.block_idx().x, ..));
+    ///     let tiles = a.local_tile(&tiler!(16, 8), (k.block_idx().x, ..));
     ///     assert_eq!(tiles.layout().to_string(), "(16,8,4):(32,1,8)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -142,10 +144,10 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     #[track_caller]
     pub fn local_tile<'t>(
         &self,
-        k: &Body<'b, '_>,
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self {
+        let k = &self.body();
         let tiler = tiler.into();
         let tiled = self.with_layout(k, "local_tile", self.layout.zipped_divide(tiler));
         let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
@@ -182,14 +184,15 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
-    ///     let part = a.local_partition(k, &layout!((4, 8) : (1, 4)), k.thread_idx().x);
+    ///     let a = Tensor::new(a, layout!((16, 8) : (1, 16)));
+    ///     let part = a.local_partition(&layout!((4, 8) : (1, 4)), k.thread_idx().x);
     ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn local_partition(&self, k: &Body<'b, '_>, threads: &Layout, index: Val<'b, i32>) -> Self {
+    pub fn local_partition(&self, threads: &Layout, index: Val<'b, i32>) -> Self {
+        let k = &self.body();
         let operation = "local_partition";
         let parts = match partition(&self.layout, threads) {
             Ok(layout) => self.with_layout(k, operation, Ok(layout)),
@@ -214,11 +217,11 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    ///     let a = Tensor::new(a, layout!((16, 8) : (1, 16)));
     ///     let t = k.thread_idx().x;
-    ///     let part = a.outer_partition(k, &tiler!(4, 8), (t, 0));
+    ///     let part = a.outer_partition(&tiler!(4, 8), (t, 0));
     ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
-    ///     let rows = a.outer_partition(k, &tiler!(4, 8), (t,));
+    ///     let rows = a.outer_partition(&tiler!(4, 8), (t,));
     ///     assert_eq!(rows.layout().to_string(), "(8,4,1):(16,4,0)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
@@ -226,10 +229,10 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     #[track_caller]
     pub fn outer_partition<'t>(
         &self,
-        k: &Body<'b, '_>,
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self {
+        let k = &self.body();
         let operation = "outer_partition";
         let tiled = self.with_layout(k, operation, self.layout.zipped_divide(tiler.into()));
         let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
@@ -255,7 +258,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// Use it to pick elements in an order that no slice or tile describes.
     #[doc(alias = "compose")]
     #[track_caller]
-    pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
+    pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Self {
+        let k = &self.body();
         let right = right.into();
         let names = right.by_mode().map_or(Names::default(), |_| self.names.clone());
         self.with_layout(k, "composition", self.layout.composition(right)).with_names(names)
@@ -264,7 +268,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// Merges modes while elements and their order stay the same: CuTe's `coalesce`. Use it before
     /// a vectorised access, because fewer modes give longer contiguous runs.
     #[track_caller]
-    pub fn coalesce(&self, k: &Body<'b, '_>) -> Self {
+    pub fn coalesce(&self) -> Self {
+        let k = &self.body();
         self.with_layout(k, "coalesce", self.layout.coalesce())
     }
 }
@@ -281,23 +286,24 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     /// use tilewright::layout::layout;
     /// use tilewright::tensor::view::{Tensor, TensorPointer};
     ///
-    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
-    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>> o (4,4):(1,4)");
-    ///     assert_eq!(x.recast::<i16>(k).to_string(), "ptr<i16, gmem, align<8>> o (16,4):(1,16)");
+    /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |_, (x,)| {
+    ///     let x = Tensor::new(TensorPointer::new(x).assume_aligned(8), layout!((8, 4) : (1, 8)));
+    ///     assert_eq!(x.recast::<f64>().to_string(), "ptr<f64, gmem, align<8>> o (4,4):(1,4)");
+    ///     assert_eq!(x.recast::<i16>().to_string(), "ptr<i16, gmem, align<8>> o (16,4):(1,16)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[doc(alias("recast_tensor", "recast_ptr"))]
     #[track_caller]
-    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<TensorPointer<'b, P::Of<T>>> {
+    pub fn recast<T: Element>(&self) -> Tensor<TensorPointer<'b, P::Of<T>>> {
+        let k = &self.body();
         let (from, to) = (P::Elem::scalar().bits().into(), T::scalar().bits().into());
         let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
         if recast.poisoned {
             let engine = TensorPointer::new(P::cast(self.engine.resolve().0));
             return Tensor { poisoned: true, ..Tensor::from_parts(engine, Layout::trivial()) };
         }
-        let tensor = Tensor::from_parts(self.engine.recast::<T>(k), recast.layout);
+        let tensor = Tensor::from_parts(self.engine.recast::<T>(), recast.layout);
         Tensor { names: self.names.clone(), ..tensor }
     }
 }
@@ -322,11 +328,11 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
     /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("pairs", Target::SM_80, |k, (x,)| {
     ///     let halves = RegisterTensor::<u16>::registers(k, layout!((2, 3) : (1, 2)));
     ///     for i in 0..6 {
-    ///         halves.store(k, i, i as u16 + 1);
+    ///         halves.store(i, i as u16 + 1);
     ///     }
-    ///     let words = halves.recast::<u32>(k);
+    ///     let words = halves.recast::<u32>();
     ///     assert_eq!(words.to_string(), "rmem<u32> o (1,3):(1,1)");
-    ///     Tensor::new(k, x, layout!((1, 3))).store_all(k, &words.load_all(k));
+    ///     Tensor::new(x, layout!((1, 3))).store_all(&words.load_all());
     /// })?;
     /// let device = Device::sim()?;
     /// let mut x = device.zeros::<u32>(3)?;
@@ -336,7 +342,8 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, U> {
+    pub fn recast<U: Element>(&self) -> RegisterTensor<'b, U> {
+        let k = &self.body();
         let _call = k.call();
         let (from, to) = (T::scalar(), U::scalar());
         let recast = || -> Result<RegisterTensor<'b, U>, LayoutError> {
@@ -358,9 +365,9 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
             groups.dedup();
             let run = |group: i64, len: i64| (group * len..group * len + len).collect::<Vec<_>>();
             for group in groups {
-                let vector = self.engine.read_vector(k, &run(group, old));
+                let vector = self.engine.read_vector(&run(group, old));
                 let vector = vector.and_then(|vector| vector.cast(to)).ok_or_else(unsupported)?;
-                fragment.engine.write_vector(k, &run(group, new), vector);
+                fragment.engine.write_vector(&run(group, new), vector);
             }
             Ok(Tensor { names: self.names.clone(), ..fragment })
         };
@@ -386,7 +393,8 @@ macro_rules! by_tiler {
         impl<'b, E: Engine<'b>> Tensor<E> {$(
             $(#[$doc])*
             #[track_caller]
-            pub fn $name<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
+            pub fn $name<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Self {
+                let k = &self.body();
                 let tiler: TilerRef<'t> = tiler.into();
                 let made = self.with_layout(k, stringify!($name), self.layout.$name(tiler));
                 let pair = || self.layout.logical_divide(tiler);
@@ -409,15 +417,15 @@ by_tiler! {
     /// use tilewright::layout::{layout, tiler};
     /// use tilewright::tensor::view::Tensor;
     ///
-    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |_, (a,)| {
+    ///     let a = Tensor::new(a, layout!((16, 8) : (1, 16)));
     ///     let layout = |t: Tensor<_>| t.layout().to_string();
     ///     let tile = tiler!(4, 2);
-    ///     assert_eq!(layout(a.logical_divide(k, &tile)), "((4,4),(2,4)):((1,4),(16,32))");
-    ///     assert_eq!(layout(a.zipped_divide(k, &tile)), "((4,2),(4,4)):((1,16),(4,32))");
-    ///     assert_eq!(layout(a.tiled_divide(k, &tile)), "((4,2),4,4):((1,16),4,32)");
-    ///     assert_eq!(layout(a.flat_divide(k, &tile)), "(4,2,4,4):(1,16,4,32)");
-    ///     assert_eq!(layout(a.flat_divide(k, &tile).group_modes(k, 0, 2)), "((4,2),4,4):((1,16),4,32)");
+    ///     assert_eq!(layout(a.logical_divide(&tile)), "((4,4),(2,4)):((1,4),(16,32))");
+    ///     assert_eq!(layout(a.zipped_divide(&tile)), "((4,2),(4,4)):((1,16),(4,32))");
+    ///     assert_eq!(layout(a.tiled_divide(&tile)), "((4,2),4,4):((1,16),4,32)");
+    ///     assert_eq!(layout(a.flat_divide(&tile)), "(4,2,4,4):(1,16,4,32)");
+    ///     assert_eq!(layout(a.flat_divide(&tile).group_modes(0, 2)), "((4,2),4,4):((1,16),4,32)");
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```

@@ -1,7 +1,6 @@
 //! [`ZipTensor`]: slices and tiles several tensors of one shape together. Use it to keep the data
 //! and its coordinates in step, for example for predication.
 
-use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;
 use crate::layout::TilerRef;
 
@@ -25,12 +24,12 @@ mod sealed {
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// Kernel::<Signature>::build("k", Target::SM_80, |k, (x, y)| {
-///     let x = Tensor::new(k, x, layout!((64, 32) : (32, 1)));
-///     let y = Tensor::new(k, y, layout!((64, 32) : (1, 64)));
+///     let x = Tensor::new(x, layout!((64, 32) : (32, 1)));
+///     let y = Tensor::new(y, layout!((64, 32) : (1, 64)));
 ///     let coords = CoordTensor::identity(k, shape!(64, 32));
 ///     let (x, y, coords) = (x, y, coords)
-///         .zip_local_tile(k, &tiler!(16, 8), (k.block_idx().x, k.block_idx().y))
-///         .zip_slice(k, (k.thread_idx().x, ..));
+///         .zip_local_tile(&tiler!(16, 8), (k.block_idx().x, k.block_idx().y))
+///         .zip_slice((k.thread_idx().x, ..));
 ///     assert_eq!(x.layout().to_string(), "(8):(1)");
 ///     assert_eq!((y.layout().to_string(), coords.rank()), ("(8):(64)".into(), 1));
 /// })?;
@@ -41,35 +40,34 @@ pub trait ZipTensor<'b>: sealed::Sealed + Sized {
     ///
     /// It is a build error if the shapes differ, as in all methods of this trait.
     #[track_caller]
-    fn zip_slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
+    fn zip_slice(&self, coord: impl Into<DeviceCoord<'b>>) -> Self;
     /// Takes a tile of each tensor: [`Tensor::local_tile`].
     #[track_caller]
     fn zip_local_tile<'t>(
         &self,
-        k: &Body<'b, '_>,
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self;
     /// Divides each tensor into (tile, tiles): [`Tensor::zipped_divide`].
     #[track_caller]
-    fn zip_zipped_divide<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self;
+    fn zip_zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Self;
     /// Groups the modes from `begin` to `end - 1` of each tensor: [`Tensor::group_modes`].
     #[track_caller]
-    fn zip_group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self;
+    fn zip_group_modes(&self, begin: usize, end: usize) -> Self;
     /// Moves each tensor's origin to a coordinate: [`Tensor::domain_offset`].
     #[track_caller]
-    fn zip_domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
+    fn zip_domain_offset(&self, coord: impl Into<DeviceCoord<'b>>) -> Self;
 }
 
 #[track_caller]
-fn check<'b, A: Engine<'b>, B: Engine<'b>>(k: &Body<'b, '_>, first: &Tensor<A>, other: &Tensor<B>) {
+fn check<'b, A: Engine<'b>, B: Engine<'b>>(first: &Tensor<A>, other: &Tensor<B>) {
     if first.poisoned || other.poisoned || first.shape() == other.shape() {
         return;
     }
     let operand = format!("{first} and {other}");
     let (left, right) = (first.shape().to_string(), other.shape().to_string());
     let kind = TensorErrorKind::ZipShapes { left, right };
-    k.report(TensorError { operation: "make_zip_tensor", operand, kind });
+    first.body().report(TensorError { operation: "make_zip_tensor", operand, kind });
 }
 
 macro_rules! zips {
@@ -77,43 +75,42 @@ macro_rules! zips {
         impl<$A, $($T),+> sealed::Sealed for (Tensor<$A>, $(Tensor<$T>),+) {}
 
         impl<'b, $A: Engine<'b>, $($T: Engine<'b>),+> ZipTensor<'b> for (Tensor<$A>, $(Tensor<$T>),+) {
-            fn zip_slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+            fn zip_slice(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
                 let coord = coord.into();
-                $(check(k, &self.0, &self.$t);)+
-                (self.$a.slice(k, coord.clone()), $(self.$t.slice(k, coord.clone())),+)
+                $(check(&self.0, &self.$t);)+
+                (self.$a.slice(coord.clone()), $(self.$t.slice(coord.clone())),+)
             }
 
             fn zip_local_tile<'t>(
                 &self,
-                k: &Body<'b, '_>,
                 tiler: impl Into<TilerRef<'t>>,
                 coord: impl Into<DeviceCoord<'b>>,
             ) -> Self {
                 let (tiler, coord) = (tiler.into(), coord.into());
-                $(check(k, &self.0, &self.$t);)+
+                $(check(&self.0, &self.$t);)+
                 (
-                    self.$a.local_tile(k, tiler, coord.clone()),
-                    $(self.$t.local_tile(k, tiler, coord.clone())),+
+                    self.$a.local_tile(tiler, coord.clone()),
+                    $(self.$t.local_tile(tiler, coord.clone())),+
                 )
             }
 
-            fn zip_zipped_divide<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self {
+            fn zip_zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Self {
                 let tiler = tiler.into();
-                $(check(k, &self.0, &self.$t);)+
-                (self.$a.zipped_divide(k, tiler), $(self.$t.zipped_divide(k, tiler)),+)
+                $(check(&self.0, &self.$t);)+
+                (self.$a.zipped_divide(tiler), $(self.$t.zipped_divide(tiler)),+)
             }
 
-            fn zip_group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
-                $(check(k, &self.0, &self.$t);)+
-                (self.$a.group_modes(k, begin, end), $(self.$t.group_modes(k, begin, end)),+)
+            fn zip_group_modes(&self, begin: usize, end: usize) -> Self {
+                $(check(&self.0, &self.$t);)+
+                (self.$a.group_modes(begin, end), $(self.$t.group_modes(begin, end)),+)
             }
 
-            fn zip_domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
+            fn zip_domain_offset(&self, coord: impl Into<DeviceCoord<'b>>) -> Self {
                 let coord = coord.into();
-                $(check(k, &self.0, &self.$t);)+
+                $(check(&self.0, &self.$t);)+
                 (
-                    self.$a.domain_offset(k, coord.clone()),
-                    $(self.$t.domain_offset(k, coord.clone())),+
+                    self.$a.domain_offset(coord.clone()),
+                    $(self.$t.domain_offset(coord.clone())),+
                 )
             }
         }

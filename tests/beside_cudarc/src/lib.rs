@@ -16,7 +16,7 @@ pub fn double(
     let device = Device::cuda(0)?;
     let kernel = Kernel::<(GlobalMut<f32>, i32)>::build("double", device.target(), |k, (x, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-        k.if_(i.lt(n), |k| x.store(k, i, x.load(k, i) * 2.0));
+        k.if_(i.lt(n), |k| x.store(i, x.load(i) * 2.0));
     })?;
     let n = x.len();
     let (function, ours) = (device.load(&kernel)?, Stream::from_cudarc(stream)?);

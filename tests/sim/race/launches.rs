@@ -26,7 +26,7 @@ fn copy(device: &Device, name: &str, before: impl for<'a> Fn(&mut Body<'a, '_>))
         k.griddepcontrol_launch_dependents();
         before(k);
         let i = k.block_idx().x * 32 + k.thread_idx().x;
-        y.store(k, i, x.load(k, i) + 1);
+        y.store(i, x.load(i) + 1);
     });
     device.load(&kernel.unwrap()).unwrap()
 }
@@ -37,7 +37,7 @@ fn late(device: &Device) -> Function<Copy> {
     let kernel = Kernel::<Copy>::build("late", device.target(), |k, (x, y)| {
         k.griddepcontrol_launch_dependents();
         let i = k.block_idx().x * 32 + k.thread_idx().x;
-        y.store(k, i, x.load(k, i) + 1);
+        y.store(i, x.load(i) + 1);
         k.griddepcontrol_wait();
     });
     device.load(&kernel.unwrap()).unwrap()
@@ -127,7 +127,7 @@ fn a_launch_that_lets_none_start_overlaps_with_none() {
     let device = sim();
     let plain = Kernel::<Copy>::build("plain", device.target(), |k, (x, y)| {
         let i = k.thread_idx().x;
-        y.store(k, i, x.load(k, i));
+        y.store(i, x.load(i));
     });
     let (plain, late) = (device.load(&plain.unwrap()).unwrap(), late(&device));
     let x = device.zeros(32).unwrap();
@@ -249,7 +249,7 @@ fn other_orders_count() {
         &|device, stream, _| {
             let (a, mut b) = (device.zeros(32).unwrap(), device.zeros(32).unwrap());
             let plain = Kernel::<Copy>::build("plain", device.target(), |k, (x, y)| {
-                y.store(k, k.thread_idx().x, x.load(k, k.thread_idx().x));
+                y.store(k.thread_idx().x, x.load(k.thread_idx().x));
             });
             let plain = device.load(&plain.unwrap()).unwrap();
             plain.launch_with(on(stream), GRID(1), (&a, &mut b)).unwrap();
@@ -327,7 +327,7 @@ fn atomic_operations_of_two_launches() {
     let kernel = |name: &str, scope: MemScope| {
         let kernel = Kernel::<Counter>::build(name, device.target(), |k, (x,)| {
             k.griddepcontrol_launch_dependents();
-            x.red().scope(scope).add(k, 0, 1);
+            x.red().scope(scope).add(0, 1);
             k.griddepcontrol_wait();
         });
         device.load(&kernel.unwrap()).unwrap()

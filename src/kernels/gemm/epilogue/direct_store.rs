@@ -171,12 +171,12 @@ impl<'b> DirectStore<'b> {
                 for element in columns.chunks_exact(per_element) {
                     let at = [row, column + right(element), self.batch];
                     let mut accumulators =
-                        element.iter().map(|(register, _)| accumulators.get(k, *register));
+                        element.iter().map(|(register, _)| accumulators.get(*register));
                     let Some(first) = accumulators.next() else { continue };
                     let second = accumulators.next().unwrap_or(first);
                     values.push(epilogue.of_accumulators(k, [first, second], at));
                 }
-                store(k, line, right(columns), &values);
+                store(line, right(columns), &values);
             });
         }
     }
@@ -217,18 +217,18 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
 
 /// Stores 1, 2, 4, 8 or 16 neighbours, at a multiple of that count.
 #[inline]
-fn store<'b>(k: &Body<'b, '_>, to: Val<'b, GlobalMut<D>>, at: i32, values: &[Val<'b, Sum>]) {
+fn store<'b>(to: Val<'b, GlobalMut<D>>, at: i32, values: &[Val<'b, Sum>]) {
     if let [one] = values
         && !matches!(D::scalar(), Scalar::I8 | Scalar::U8 | Scalar::I32)
     {
-        return to.store(k, at, one.cvt::<D>());
+        return to.store(at, one.cvt::<D>());
     }
     if D::scalar() == Scalar::F64 {
         let words = values.iter().flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes());
         let words: Vec<Val<'b, u32>> = words.collect();
         if let [x, y, z, w] = words[..] {
             let to = to.offset(at).ptr_cast::<u32>();
-            to.store_vector(k, 0, Val::pack([x, y, z, w]));
+            to.store_vector(0, Val::pack([x, y, z, w]));
         }
         return;
     }
@@ -238,17 +238,17 @@ fn store<'b>(k: &Body<'b, '_>, to: Val<'b, GlobalMut<D>>, at: i32, values: &[Val
     let words = packed(D::scalar(), values);
     let [first, ..] = *words else { return };
     match bits {
-        8 => to.ptr_cast::<u8>().store(k, at, first.cvt::<u8>()),
+        8 => to.ptr_cast::<u8>().store(at, first.cvt::<u8>()),
         16 => {
             let to = to.offset(at).ptr_cast::<u16>();
-            to.store(k, 0, first.cvt::<u16>());
+            to.store(0, first.cvt::<u16>());
         }
         _ => {
             let to = to.offset(at).ptr_cast::<u32>();
             match words[..] {
-                [x] => to.store(k, 0, x),
-                [x, y] => to.store_vector(k, 0, Val::pack([x, y])),
-                [x, y, z, w] => to.store_vector(k, 0, Val::pack([x, y, z, w])),
+                [x] => to.store(0, x),
+                [x, y] => to.store_vector(0, Val::pack([x, y])),
+                [x, y, z, w] => to.store_vector(0, Val::pack([x, y, z, w])),
                 _ => {}
             }
         }

@@ -105,7 +105,7 @@ pub(crate) fn kept<'a>(k: &Body<'a, '_>, form: &dyn EpilogueForm) -> Option<Regi
         return None;
     }
     let kept = k.registers(form.kept());
-    kept.fill(k, 0);
+    kept.fill(0);
     Some(kept)
 }
 
@@ -325,18 +325,17 @@ impl<'a> EpilogueMap<'a> for EpilogueOps<'a> {
         let mut value = if ops.alpha { accumulator * args.alpha } else { accumulator };
         if ops.beta {
             let inside = row.lt(m) & column.lt(n);
-            let x = k.if_with(inside, Sum::default(), |k| {
+            let x = k.if_with(inside, Sum::default(), |_| {
                 let [pitch, matrix] = args.c_strides;
                 let at =
                     row.cvt::<i64>() * pitch + column.cvt::<i64>() + batch.cvt::<i64>() * matrix;
-                args.c.load(k, at).cvt::<Sum>()
+                args.c.load(at).cvt::<Sum>()
             });
             value = x.fma(args.beta, value);
         }
         if let Some(bias) = ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
-            let x =
-                k.if_with(at.lt(extent), Sum::default(), |k| args.bias.load(k, at).cvt::<Sum>());
+            let x = k.if_with(at.lt(extent), Sum::default(), |_| args.bias.load(at).cvt::<Sum>());
             value += x;
         }
         ops.activation.map_or(value, |activation| activation.apply(value))

@@ -336,10 +336,10 @@ where
         'a: 'b,
     {
         let Some(largest) = &self.largest else { return };
-        let largest = k.redux_max(WARP, largest.get(k, 0));
+        let largest = k.redux_max(WARP, largest.get(0));
         k.if_(k.lane_id().eq(0), |k| {
             let (_, amax) = self.args.at(k);
-            amax.ptr_cast::<u32>().red().max(k, 0, largest);
+            amax.ptr_cast::<u32>().red().max(0, largest);
         });
     }
 }
@@ -377,13 +377,13 @@ where
         (value.cvt(), term.cvt())
     }
 
-    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, Sum>)
+    fn update<'b>(&self, term: Val<'b, Sum>)
     where
         'a: 'b,
     {
         if let Some(largest) = &self.largest {
             let bits = term.cvt::<f32>().bitcast::<u32>();
-            largest.set(k, 0, largest.get(k, 0).max(bits));
+            largest.set(0, largest.get(0).max(bits));
         }
     }
 
@@ -392,6 +392,6 @@ where
         'a: 'b,
     {
         let (_, partials) = self.args.at(k);
-        partials.store(k, at, value.cvt::<P>());
+        partials.store(at, value.cvt::<P>());
     }
 }

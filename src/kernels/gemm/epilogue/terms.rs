@@ -87,7 +87,7 @@ pub(crate) trait Terms<'a> {
         'a: 'b;
 
     /// Reduces a term into the thread's result.
-    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, Sum>)
+    fn update<'b>(&self, term: Val<'b, Sum>)
     where
         'a: 'b;
 
@@ -121,16 +121,16 @@ impl<'b> Fragment<'b> {
                 Some(end) => at.lt(end).select(row, i32::MAX),
                 None => row,
             });
-            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<Sum>());
+            let pair = element.registers.map(|register| accumulators.get(register).cvt::<Sum>());
             let (coord, pair) = ([row, column, batch], numbers.of_accumulators(pair));
             let (value, term) = terms.apply(k, pair, coord, fragment.extents);
-            accumulators.set(k, element.registers[0], numbers.stored(value).cvt::<R>());
+            accumulators.set(element.registers[0], numbers.stored(value).cvt::<R>());
             Some(term)
         };
         let Some(reduction) = terms.reduction() else {
             for at in 0..fragment.elements.len() {
                 if let Some(term) = apply(k, at) {
-                    terms.update(k, term);
+                    terms.update(term);
                 }
             }
             return;

@@ -79,16 +79,16 @@ fn copy<'a, T: Element>(
         wait_for_launch(k, programmatic, known);
         k.if_else(
             read,
-            |k| {
+            |_| {
                 let words = of.from.offset(window).ptr_cast::<u32>();
-                let [low, high] = [0, 4].map(|at| words.load_vector::<4>(k, at).lanes());
+                let [low, high] = [0, 4].map(|at| words.load_vector::<4>(at).lanes());
                 let words = shifted(low, high, shift.cvt::<u32>());
-                to.ptr_cast::<u32>().store_vector(k, 0, Val::pack(words));
+                to.ptr_cast::<u32>().store_vector(0, Val::pack(words));
             },
             |k| {
                 let from = of.from.offset(from);
                 for i in 0..elements {
-                    k.if_((first + i).lt(of.columns), |k| to.store(k, i, from.load(k, i)));
+                    k.if_((first + i).lt(of.columns), |_| to.store(i, from.load(i)));
                 }
             },
         );

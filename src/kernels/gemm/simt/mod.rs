@@ -104,18 +104,18 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                 missing,
                 sb,
             );
-            let accumulators = k.registers::<Sum>(high * wide).named(k, "accumulators");
-            accumulators.fill(k, Sum::default());
+            let accumulators = k.registers::<Sum>(high * wide).named("accumulators");
+            accumulators.fill(Sum::default());
             let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
             // The operands of a step. Even and odd steps use different registers.
-            let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
+            let load = |_: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
                 let (x, y) = &operands[step as usize % 2];
-                load_line(k, read_a.offset(stage), tile_a, step, x);
-                load_line(k, read_b.offset(stage), tile_b, step, y);
+                load_line(read_a.offset(stage), tile_a, step, x);
+                load_line(read_b.offset(stage), tile_b, step, y);
             };
-            wait_for_launch(k, config.programmatic, [copy_a.address(k), copy_b.address(k)]);
+            wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
             pipe.fill(k, |k, step, stage| {
                 let exists = steps.gt(step);
                 copy_a.tile(k, stage, exists, step == 0);
@@ -133,8 +133,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                         load(k, read, step + 1);
                     } else {
                         // This stage's last operands are in registers, so it may be overwritten.
-                        copy_a.finish(k, write);
-                        copy_b.finish(k, write);
+                        copy_a.finish(write);
+                        copy_b.finish(write);
                         pipe.wait(k);
                         load(k, next, 0);
                     }
@@ -149,7 +149,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                         }
                     }
                     let (x, y) = &operands[step as usize % 2];
-                    multiply(k, &accumulators, x, y);
+                    multiply(&accumulators, x, y);
                 }
                 CpAsyncState { read: next, write: pipe.after(write) }
             });
@@ -190,19 +190,13 @@ fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2]
 
 /// Loads a thread's elements of line `step` in a stage. `from` is the thread's first element there.
 #[inline]
-fn load_line(
-    k: &Body<'_, '_>,
-    from: Val<'_, Shared<f32>>,
-    tile: PaddedTile,
-    step: u32,
-    to: &Registers<'_, f32>,
-) {
+fn load_line(from: Val<'_, Shared<f32>>, tile: PaddedTile, step: u32, to: &Registers<'_, f32>) {
     let runs = to.len() / RUN;
     for run in 0..runs {
         let at = step * tile.pitch() + run * (tile.extent / runs);
-        let four: Val<'_, Vector<f32, 4>> = from.load_vector(k, at);
+        let four: Val<'_, Vector<f32, 4>> = from.load_vector(at);
         for (i, x) in (run * RUN..).zip(four.lanes()) {
-            to.set(k, i, x);
+            to.set(i, x);
         }
     }
 }
@@ -210,19 +204,14 @@ fn load_line(
 /// Computes `accumulators += x yᵀ`. Goes through the rows back and forth, so that consecutive FMAs
 /// share an operand.
 #[inline]
-fn multiply(
-    k: &Body<'_, '_>,
-    accumulators: &Registers<'_, Sum>,
-    x: &Registers<'_, f32>,
-    y: &Registers<'_, f32>,
-) {
+fn multiply(accumulators: &Registers<'_, Sum>, x: &Registers<'_, f32>, y: &Registers<'_, f32>) {
     let wide = y.len();
     for i in 0..x.len() {
         for j in 0..wide {
             let j = if i % 2 == 0 { j } else { wide - 1 - j };
             let at = wide * i + j;
-            let [x, y] = [x.get(k, i), y.get(k, j)].map(|value| value.cvt::<Sum>());
-            accumulators.set(k, at, x.fma(y, accumulators.get(k, at)));
+            let [x, y] = [x.get(i), y.get(j)].map(|value| value.cvt::<Sum>());
+            accumulators.set(at, x.fma(y, accumulators.get(at)));
         }
     }
 }

@@ -133,8 +133,8 @@ pub(crate) struct PaddedTileCopy<'b, T> {
 
 impl<'b, T: Element> PaddedTileCopy<'b, T> {
     /// Returns the address of the thread's first element in the next tile.
-    pub(crate) fn address(&self, k: &Body<'b, '_>) -> Val<'b, i64> {
-        self.from.get(k).ptr_to_int()
+    pub(crate) fn address(&self) -> Val<'b, i64> {
+        self.from.get().ptr_to_int()
     }
 
     /// Begins to copy the next tile to the stage at `stage`. Call [`Started::copy`] until it
@@ -150,7 +150,7 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
         Started {
             copy: self,
             done: 0,
-            at: self.from.get(k),
+            at: self.from.get(),
             left: exists.select(self.left, k.constant(0)),
             to: self.to.offset(stage),
             is_first: false,
@@ -168,16 +168,16 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
     ) {
         let mut started = Started { is_first, ..self.start(k, stage, exists) };
         while started.copy(k) {}
-        self.finish(k, stage);
+        self.finish(stage);
     }
 
     /// Stores the elements waiting in registers to their stage.
-    pub(crate) fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
+    pub(crate) fn finish(&self, stage: Val<'_, i32>) {
         let Some(waiting) = &self.waiting else { return };
         let to = self.to.offset(stage);
         for (i, offset) in (0..).zip(&self.offsets) {
             let [row, step] = self.tile.exchange(*offset);
-            to.store(k, step * self.tile.pitch() as i32 + row, waiting.get(k, i));
+            to.store(step * self.tile.pitch() as i32 + row, waiting.get(i));
         }
     }
 }
@@ -217,8 +217,8 @@ impl<'b, T: Element> Started<'b, '_, T> {
         let inside = if self.is_first { inside & before.le(step) } else { inside };
         if let Some(waiting) = waiting {
             let at = self.at;
-            let x = k.if_with(inside, T::default(), |k| at.load(k, element));
-            waiting.set(k, self.done, x.cvt::<f32>());
+            let x = k.if_with(inside, T::default(), |_| at.load(element));
+            waiting.set(self.done, x.cvt::<f32>());
         } else {
             let size = inside.select(k.constant(4), k.constant(0));
             let to = self.to.offset(step * tile.pitch() as i32 + row);
@@ -227,7 +227,7 @@ impl<'b, T: Element> Started<'b, '_, T> {
         }
         self.done += 1;
         if self.remaining() == 0 {
-            from.set(k, bytes(from.get(k), *next));
+            from.set(bytes(from.get(), *next));
         }
         true
     }

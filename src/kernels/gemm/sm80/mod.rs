@@ -112,14 +112,14 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
             let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
             let thr = plan.mma.slice(thread);
-            let from_a = plan.loads[0].ring(k, thread, &sa);
-            let from_b = plan.loads[1].ring(k, thread, &sb);
+            let from_a = plan.loads[0].ring(thread, &sa);
+            let from_b = plan.loads[1].ring(thread, &sb);
             let accumulators = thr.fragment_c::<Sum>(k, shape!(m, n));
             let integers =
                 (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
             match &integers {
-                Some(integers) => integers.fill(k, 0),
-                None => accumulators.fill(k, Sum::default()),
+                Some(integers) => integers.fill(0),
+                None => accumulators.fill(Sum::default()),
             }
             // Operands for two steps: one is multiplied while the next is loaded.
             let words = [0, 1].map(|_| match config.a {
@@ -134,12 +134,12 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             });
             let operands = (from_a, from_b);
             wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
-            pipe.fill(k, |k, step, stage| {
+            pipe.fill(k, |_, step, stage| {
                 let depth = (part.first + step) * depth;
-                copy_a.start(k, stage, depth);
-                copy_b.start(k, stage, depth);
+                copy_a.start(stage, depth);
+                copy_b.start(stage, depth);
             });
-            load(k, &operands, k.constant(0), 0, &words);
+            load(&operands, k.constant(0), 0, &words);
             let steps = depth / plan.depth;
             let single = config.alignment < 4;
             let is_small = m * n <= 64 * 64;
@@ -149,14 +149,14 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                 // Elements too misaligned for `cp.async` are loaded before the MMAs, and stored
                 // after them.
                 let mut begin =
-                    || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
+                    || (copy_a.begin(state.write, ahead), copy_b.begin(state.write, ahead));
                 let loaded = single.then(&mut begin);
                 for step in 0..steps {
                     if step + 1 < steps {
-                        load(k, &operands, state.read, step + 1, &words);
-                        let copy = |k: &mut Body<'_, '_>| {
-                            copy_a.start_part(k, state.write, ahead, step, steps - 1);
-                            copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                        load(&operands, state.read, step + 1, &words);
+                        let copy = |_: &mut Body<'_, '_>| {
+                            copy_a.start_part(state.write, ahead, step, steps - 1);
+                            copy_b.start_part(state.write, ahead, step, steps - 1);
                         };
                         // If the matrices are small, most copies would be beyond the last tile, so
                         // it is worth a branch.
@@ -167,8 +167,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                         }
                     } else {
                         if let Some((a, b)) = &loaded {
-                            a.store(k);
-                            b.store(k);
+                            a.store();
+                            b.store();
                         }
                         // The next tile. All threads have loaded what they need from this one, so
                         // its stage can be overwritten next.
@@ -176,8 +176,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                         pipe.wait(k);
                         // Compute the next stage here. Any earlier, and `ptxas` would move the last
                         // MMAs past the barrier, and these loads would have none to hide under.
-                        let next = |k: &Body<'_, '_>| {
-                            load(k, &operands, pipe.after(state.read), 0, &words);
+                        let next = |_: &Body<'_, '_>| {
+                            load(&operands, pipe.after(state.read), 0, &words);
                         };
                         match is_small {
                             true => k.if_((tile + 1).lt(part.end), |k| next(k)),
@@ -186,20 +186,20 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                     }
                     let operands = &words[step as usize % 2];
                     match &integers {
-                        Some(integers) => operands.gemm_sync(k, &plan.mma, integers),
-                        None => operands.gemm_sync(k, &plan.mma, &accumulators),
+                        Some(integers) => operands.gemm_sync(&plan.mma, integers),
+                        None => operands.gemm_sync(&plan.mma, &accumulators),
                     }
                 }
                 pipe.next(state)
             });
             if let Some(integers) = &integers {
-                copy_bits(k, integers, &accumulators);
+                copy_bits(integers, &accumulators);
             }
             parts.leave(k, pipe);
             // The thread's first element in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
-            let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
-            let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+            let coords = coords.composition(&tiler!(_, plan.tiles[1].rows()));
+            let first = thr.partition_c(&coords).coord((0, 0, 0));
             let origin = [row, of_d(&config, column)];
             let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.wide().pairs(config.pairs);
@@ -221,15 +221,10 @@ enum Fragments<'b> {
 }
 
 impl Fragments<'_> {
-    fn gemm_sync<S: Accumulator>(
-        &self,
-        k: &Body<'_, '_>,
-        mma: &TiledMma,
-        accumulators: &RegisterTensor<'_, S>,
-    ) {
+    fn gemm_sync<S: Accumulator>(&self, mma: &TiledMma, accumulators: &RegisterTensor<'_, S>) {
         match self {
-            Fragments::Words(a, b) => mma.gemm_sync(k, accumulators, a, b),
-            Fragments::Doubles(a, b) => mma.gemm_sync(k, accumulators, a, b),
+            Fragments::Words(a, b) => mma.gemm_sync(accumulators, a, b),
+            Fragments::Doubles(a, b) => mma.gemm_sync(accumulators, a, b),
         }
     }
 }
@@ -237,7 +232,6 @@ impl Fragments<'_> {
 /// Loads a step's operands. Even and odd steps use different registers.
 #[inline]
 fn load<'b>(
-    k: &Body<'b, '_>,
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
     stage: Val<'b, i32>,
     step: u32,
@@ -246,12 +240,12 @@ fn load<'b>(
     let (a, b) = (a.stage(stage), b.stage(stage));
     match &fragments[step as usize % 2] {
         Fragments::Words(to_a, to_b) => {
-            a.load(k, step, to_a);
-            b.load(k, step, to_b);
+            a.load(step, to_a);
+            b.load(step, to_b);
         }
         Fragments::Doubles(to_a, to_b) => {
-            a.load(k, step, to_a);
-            b.load(k, step, to_b);
+            a.load(step, to_a);
+            b.load(step, to_b);
         }
     }
 }

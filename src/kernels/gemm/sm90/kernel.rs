@@ -45,13 +45,13 @@ impl Plan {
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
         }
-        pipe.init(k, thread.eq(0));
-        parts.tiles.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
+        parts.tiles.init(thread.eq(0));
         if let Some(order) = order {
-            order.init(k, thread.eq(0));
+            order.init(thread.eq(0));
         }
         k.barrier();
-        pipe.cluster_sync(k, BarrierForm::Aligned);
+        pipe.cluster_sync(BarrierForm::Aligned);
         let groups = [config.producers(), config.consumers()];
         let roles = WarpRole::producers_and_consumers(groups, config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
@@ -60,7 +60,7 @@ impl Plan {
             if config.programmatic && (role > 0 || config.batch.has_tiles_on_device()) {
                 k.griddepcontrol_wait();
             }
-            let parts = parts.of_role(k, role == 0);
+            let parts = parts.of_role(role == 0);
             if role == 0 {
                 let turns = PipelineTurns { group, groups: config.producers() };
                 let producer = Producer { plan, sizes, input, pipe, turns, sa: &sa, sb: &sb };
@@ -85,9 +85,9 @@ impl Plan {
                 (_, Some(order)) => warps.consume_ordered(k, (parts, order)),
                 (_, None) => warps.consume(k, parts),
             }
-            warps.store.finish(k);
+            warps.store.finish();
             epilogue.finish(k);
         });
-        pipe.cluster_sync(k, BarrierForm::Unaligned);
+        pipe.cluster_sync(BarrierForm::Unaligned);
     }
 }

@@ -141,11 +141,11 @@ fn build(config: &GemmConfig) -> Result<Kernel<Declared>, GemmError> {
             let MakeAt { a, b, d: (d, to_d), from_a, from_b, table, maps, count } = args;
             k.if_(product.lt(count), |k| {
                 let table = table.offset(product * RaggedProblem::WORDS);
-                let [m, n, depth] = [0, 1, 2].map(|at| table.load(k, at));
+                let [m, n, depth] = [0, 1, 2].map(|at| table.load(at));
                 k.if_(m.gt(0) & n.gt(0) & depth.gt(0), |k| {
                     let maps = maps.offset(product * MAPS);
-                    let [start_a, start_b, start_d] = [3, 4, 5].map(|at| table.load(k, at));
-                    let [pitch_a, pitch_b, pitch_d] = [6, 7, 8].map(|at| table.load(k, at));
+                    let [start_a, start_b, start_d] = [3, 4, 5].map(|at| table.load(at));
+                    let [pitch_a, pitch_b, pitch_d] = [6, 7, 8].map(|at| table.load(at));
                     let one = k.constant(1u64);
                     let size = |scalar: Scalar| u64::from(scalar.size_bytes());
                     let dims = |major, lines, columns| match major {
@@ -158,13 +158,13 @@ fn build(config: &GemmConfig) -> Result<Kernel<Declared>, GemmError> {
                     // There is one matrix, so the batch stride can be anything.
                     let strides = [pitch_a * size(A::scalar()); 2];
                     let dims_a = dims(major_a, m, depth);
-                    a.tensormap_replace(k, maps, from_a.offset(start_a), dims_a, &strides);
+                    a.tensormap_replace(maps, from_a.offset(start_a), dims_a, &strides);
                     let (to, strides) = (maps.offset(MAP), [pitch_b * size(B::scalar()); 2]);
                     let dims_b = dims(major_b, n, depth);
-                    b.tensormap_replace(k, to, from_b.offset(start_b), dims_b, &strides);
+                    b.tensormap_replace(to, from_b.offset(start_b), dims_b, &strides);
                     let (to, strides) = (maps.offset(2 * MAP), [pitch_d * size(D::scalar()); 2]);
                     let dims_d = dims(Major::K, m, n / u64::from(per_element));
-                    d.tensormap_replace(k, to, to_d.offset(start_d), dims_d, &strides);
+                    d.tensormap_replace(to, to_d.offset(start_d), dims_d, &strides);
                 });
             });
         })

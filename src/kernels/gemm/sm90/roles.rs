@@ -40,38 +40,38 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
         let Producer { plan, sizes, input, pipe, turns, sa, sb } = *self;
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
-        let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
-        let [along_m, along_n] = parts.tiles.peers(k);
-        let start = turns.start(pipe.producer(k));
+        let sa = sa.local_tile(&tiler!(m, depth, 1), (0, 0, ..));
+        let [along_m, along_n] = parts.tiles.peers();
+        let start = turns.start(pipe.producer());
         parts.for_each(k, start, |k, WorkTile { tile, first, end, .. }, turn| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
-            let first_row = parts.tiles.first_row(k, tile);
+            let first_row = parts.tiles.first_row(tile);
             let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
             wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
             let (mut maps, mut fetched) = (None, None);
             match input {
-                Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
+                Input::Maps(a, b) => maps = Some((a.of(tile.batch), b.of(tile.batch))),
                 Input::Lines(lines) => {
                     let at_a = [tile.row * m, turns.first(first, turn) * depth, of_a];
                     let at_b = [tile.column * n, at_a[1], of_b];
-                    fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
+                    fetched = Some(lines.0.fetch_with(at_a, (&lines.1, at_b), programmatic));
                 }
             }
-            turns.for_each(k, [first, end], turn, |k, step, state| {
-                let (full, stage) = (pipe.acquire(k, state), state.stage);
-                let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
+            turns.for_each(k, [first, end], turn, |_, step, state| {
+                let (full, stage) = (pipe.acquire(state), state.stage);
+                let (sa, sb) = (sa.slice((.., .., 0, stage)), sb.slice((.., .., stage)));
                 if let Some((a, b)) = &maps {
-                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
-                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
-                    let ga = ga.domain_offset(k, (first_row.clone(), 0));
-                    ga.load_rotated(k, &sa, full, along_n, step);
-                    gb.load_rotated(k, &sb, full, along_m, step);
+                    let ga = a.local_tile(&tiler!(m, depth), (tile.row, step, of_a));
+                    let gb = b.local_tile(&tiler!(n, depth), (tile.column, step, of_b));
+                    let ga = ga.domain_offset((first_row.clone(), 0));
+                    ga.load_rotated(&sa, full, along_n, step);
+                    gb.load_rotated(&sb, full, along_m, step);
                 }
                 if let Some((a, b)) = &fetched {
                     let next = (depth * turns.groups, turns.after(step).lt(end));
-                    a.store(k, &sa, step * depth, next);
-                    b.store(k, &sb, step * depth, next);
-                    pipe.commit(k, state);
+                    a.store(&sa, step * depth, next);
+                    b.store(&sb, step * depth, next);
+                    pipe.commit(state);
                 }
             })
         });
@@ -98,12 +98,12 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// beyond the end of D skips the tile.
     #[inline]
     pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
-        parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
-            let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
+        parts.for_each(k, self.pipe.consumer(), |_, part, state| {
+            let is_idle = parts.tiles.is_behind(part.tile, self.threads.group * WGMMA_ROWS);
             let (skipped, steps) = ((state, ()), part.steps());
-            let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
+            let (state, ()) = self.products.unless((is_idle, steps), skipped, |k| {
                 let acc = self.accumulators(k);
-                let state = self.products.multiply(k, &acc, (state, steps), |_| {});
+                let state = self.products.multiply(&acc, (state, steps), |_| {});
                 let accumulators = (self.threads, &acc.variables());
                 parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
                 (state, ())
@@ -117,12 +117,12 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     #[inline]
     pub(crate) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
-        let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
+        let start = (self.pipe.consumer().skip(group * steps), order.start(group));
         parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
-            order.wait(k, group, parity);
-            let state = self.products.multiply(k, &acc, (state, steps), |k| {
-                order.arrive(k, group, self.products.leader());
+            order.wait(group, parity);
+            let state = self.products.multiply(&acc, (state, steps), |_| {
+                order.arrive(group, self.products.leader());
             });
             self.write(k, &acc, tile);
             (state.skip(steps), parity ^ 1)
@@ -136,26 +136,26 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     pub(crate) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;
         let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
-        kept.fill(k, 0);
+        kept.fill(0);
         let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-        let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
-        let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
-            let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
-            self.products.unless(k, (is_idle, steps), (state, before), |k| {
+        let (start, steps) = ((self.pipe.consumer(), none), self.sizes.steps);
+        let (_, last) = tiles.for_each(k, start, |_, tile, (state, before)| {
+            let is_idle = tiles.is_behind(tile, self.threads.group * WGMMA_ROWS);
+            self.products.unless((is_idle, steps), (state, before), |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));
-                let state = self.products.run_over(k, &acc, state, steps, parts, |k, part| {
-                    k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
+                let state = self.products.run_over(&acc, state, steps, parts, |k, part| {
+                    k.if_(before.row.ge(0), |_| self.store.part(origin, &kept, part));
                 });
-                self.products.finish(k, state);
+                self.products.finish(state);
                 let (registers, at, store) = (acc.variables(), self.origin(tile), &self.store);
-                let epilogue = self.epilogue.reduce(k, &registers, tile, |k| store.first(k, at));
-                store.keep(k, &acc, at, &kept, &epilogue);
+                let epilogue = self.epilogue.reduce(k, &registers, tile, |_| store.first(at));
+                store.keep(&acc, at, &kept, &epilogue);
                 (state, tile)
             })
         });
-        k.if_(last.row.ge(0), |k| {
+        k.if_(last.row.ge(0), |_| {
             let origin = self.origin(last);
-            (0..parts).for_each(|part| self.store.part(k, origin, &kept, part));
+            (0..parts).for_each(|part| self.store.part(origin, &kept, part));
         });
     }
 
@@ -188,7 +188,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         'b: 'c,
     {
         let (at, store) = (self.origin(tile), &self.store);
-        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |k| store.first(k, at));
-        store.tile(k, acc, at, self.plan.shape, &epilogue);
+        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |_| store.first(at));
+        store.tile(acc, at, self.plan.shape, &epilogue);
     }
 }

@@ -113,7 +113,7 @@ impl<'b> Threads<'b> {
             }
         };
         let is_last = k.if_with(is_written, true, |k| {
-            part.store(k, first.offset(number.cvt::<i64>() * step));
+            part.store(first.offset(number.cvt::<i64>() * step));
             is_last_to_arrive(k, counter, parts, waiting)
         });
         // Several small parts are loaded at once. Beyond the last part, the last one is loaded
@@ -145,7 +145,7 @@ struct Accumulators<'r, 'b, S> {
     acc: Scalar,
 }
 
-impl<S: Float> Accumulators<'_, '_, S> {
+impl<'k, S: Float> Accumulators<'_, 'k, S> {
     /// Returns the first accumulator of each vector, and where the vector is in the slot.
     fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<S> {
         let (step, each) = (VECTOR * self.threads, Self::of_vector());
@@ -157,16 +157,16 @@ impl<S: Float> Accumulators<'_, '_, S> {
         VECTOR * 4 / S::scalar().size_bytes()
     }
 
-    fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
+    fn store(&self, to: Val<'_, GlobalMut<f32>>) {
         let to = to.ptr_cast::<u32>();
         for (first, at) in self.vectors() {
-            let some = (first..first + Self::of_vector()).map(|i| self.of.get(k, i));
+            let some = (first..first + Self::of_vector()).map(|i| self.of.get(i));
             let words: Vec<Val<'_, u32>> = match S::scalar() {
                 Scalar::F64 => some.flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes()).collect(),
                 _ => some.map(|x| x.bitcast()).collect(),
             };
             if let [x, y, z, w] = words[..] {
-                to.store_vector(k, at, Val::pack([x, y, z, w]));
+                to.store_vector(at, Val::pack([x, y, z, w]));
             }
         }
     }
@@ -178,7 +178,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Loads the accumulators of one slot, or adds those of several slots in order. A slot is added
     /// only if its condition is true.
-    fn load<'k>(
+    fn load(
         &self,
         k: &Body<'k, '_>,
         from: &[Val<'k, GlobalMut<f32>>],
@@ -194,14 +194,14 @@ impl<S: Float> Accumulators<'_, '_, S> {
             }
             let words = from.iter().map(|from| {
                 let from = from.ptr_cast::<u32>();
-                let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
+                let load = |(_, at): &(u32, i32)| from.load_vector(*at);
                 vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
             });
             // All loads are issued before the first sum.
             for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
                 let is_there = add.and_then(|add| add.get(slot).copied());
                 for ((first, _), four) in vectors.iter().zip(words) {
-                    self.add(k, *first, four.lanes(), is_there);
+                    self.add(*first, four.lanes(), is_there);
                 }
             }
         }
@@ -209,13 +209,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Adds a vector of accumulators if the condition is true, or without one overwrites those from
     /// `first` on.
-    fn add<'k>(
-        &self,
-        k: &Body<'k, '_>,
-        first: u32,
-        words: [Val<'k, u32>; 4],
-        add: Option<Val<'k, bool>>,
-    ) {
+    fn add(&self, first: u32, words: [Val<'k, u32>; 4], add: Option<Val<'k, bool>>) {
         let [x, y, z, w] = words;
         let parts: Vec<Val<'k, S>> = match S::scalar() {
             Scalar::F64 => [[x, y], [z, w]]
@@ -230,10 +224,10 @@ impl<S: Float> Accumulators<'_, '_, S> {
                 _ => of + part,
             };
             let sum = add.map_or(part, |is_there| {
-                let of = self.of.get(k, i);
+                let of = self.of.get(i);
                 is_there.select(sum(of), of)
             });
-            self.of.set(k, i, sum);
+            self.of.set(i, sum);
         }
     }
 }

@@ -93,17 +93,17 @@ impl<'b> WorkTiles<'b> {
         let [rows, columns, batch] = extents;
         let tiles = TileScheduler::new(k, raster, [rows, columns, batch * splits.even()]);
         let (groups, sizes) = groups;
-        let tiles = tiles.clusters(cluster).row_groups(k, groups, m).group_sizes(k, sizes, [m, n]);
+        let tiles = tiles.clusters(cluster).row_groups(groups, m).group_sizes(sizes, [m, n]);
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
         let draws = split.filter(|_| config.draws_tiles());
-        let tiles = tiles.drawn(k, draws.map(|split| (split.arrivals, GROUP * config.consumers())));
+        let tiles = tiles.drawn(draws.map(|split| (split.arrivals, GROUP * config.consumers())));
         WorkTiles { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 
     /// The same parts, for one of a block's roles: see [`TileScheduler::of_role`].
     #[inline]
-    pub(crate) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
-        WorkTiles { tiles: self.tiles.of_role(k, is_producer), ..self }
+    pub(crate) fn of_role(self, is_producer: bool) -> Self {
+        WorkTiles { tiles: self.tiles.of_role(is_producer), ..self }
     }
 
     /// Runs `body` for each part of a block without roles: the part with the block's index, or with
@@ -118,7 +118,7 @@ impl<'b> WorkTiles<'b> {
         }
         let k: &mut Body<'b, '_> = &mut k.rescoped();
         let block = k.block_idx().x;
-        let tile = self.tiles.tile(k, block);
+        let tile = self.tiles.tile(block);
         let part = self.of_tile(k, tile);
         body(&mut k.rescoped(), part);
     }
@@ -139,7 +139,7 @@ impl<'b> WorkTiles<'b> {
     {
         let (splits, zero) = (self.splits.even(), k.constant(0));
         if let Some((sizes, depth)) = self.sizes {
-            let [_, _, columns] = sizes.of(k, tile.batch);
+            let [_, _, columns] = sizes.of(tile.batch);
             let end = (columns + (depth - 1)) / depth;
             return WorkTile { tile, first: zero, end, number: zero };
         }
@@ -202,7 +202,7 @@ impl<'b> WorkTiles<'b> {
             |k, (number, first, left, carried)| {
                 let is_shared = left.gt(0);
                 let end = is_shared.select((first + left).min(steps), steps);
-                let part = WorkTile { tile: self.tiles.tile(k, number), first, end, number };
+                let part = WorkTile { tile: self.tiles.tile(number), first, end, number };
                 let carried = body(k, part, carried);
                 let left = (left - part.steps()).max(0);
                 let whole = is_shared.select(runs.shared + runs.block, number + runs.blocks);
@@ -266,7 +266,7 @@ impl<'b> WorkTiles<'b> {
                 let last = (start + (self.steps - 1)) / runs.len;
                 Slots {
                     tile,
-                    first: (block + part.number) * cluster + self.tiles.rank(k),
+                    first: (block + part.number) * cluster + self.tiles.rank(),
                     step: cluster,
                     number: runs.block - block,
                     count: last - block + 1,

@@ -47,7 +47,7 @@ pub(super) fn build(
             let (is_last, found) = k.if_with(count.gt(1) & is_first, (is_first, found), |k| {
                 let words = (block.x * count).mul_wide(chunk * 2);
                 let all = ColumnResults { columns: chunk, words: partials.offset(words) };
-                k.if_(is_column, |k| all.save(k, number, thread, found));
+                k.if_(is_column, |_| all.save(number, thread, found));
                 let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
                 let is_last = is_last_to_arrive(k, arrivals.offset(block.x), count, barrier);
                 let found = k.if_with(is_last, identity, |k| {
@@ -56,7 +56,7 @@ pub(super) fn build(
                     let parts = range(group, count).step(groups);
                     let found =
                         all.join(k, parts, thread % chunk, identity, |a, b| op.combined(a, b));
-                    shared.save(k, group, thread % chunk, found);
+                    shared.save(group, thread % chunk, found);
                     k.barrier();
                     k.if_with(is_column, identity, |k| {
                         shared.join(k, range(0, groups), thread, identity, |a, b| op.combined(a, b))
@@ -65,9 +65,9 @@ pub(super) fn build(
                 (is_last, found)
             });
             let column = column + thread;
-            k.if_(is_last & is_column & column.lt(inner), |k| {
+            k.if_(is_last & is_column & column.lt(inner), |_| {
                 let at = outer.mul_wide(inner) + column.cvt::<i64>();
-                y.store(k, at, op.finished(found, len));
+                y.store(at, op.finished(found, len));
             });
         },
     )

@@ -1,7 +1,7 @@
 //! Casts a pointer to another element type, CuTe's `recast_ptr`: for example to read pairs of
 //! `bf16` as `u32`.
 
-use crate::ir::{Body, Element, Global, GlobalMut, Pointer as PointerType, Shared, Val};
+use crate::ir::{Element, Global, GlobalMut, Pointer as PointerType, Shared, Val};
 use crate::layout::LayoutError;
 
 use super::{Swizzled, TensorPointer, size_of_element};
@@ -58,20 +58,21 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::tensor::view::TensorPointer;
     ///
-    /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = TensorPointer::new(x).assume_aligned(k, 8);
-    ///     assert_eq!((x + 2).recast::<u8>(k).to_string(), "ptr<u8, gmem, align<8>>");
-    ///     assert_eq!(x.recast::<f64>(k).to_string(), "ptr<f64, gmem, align<8>>");
-    ///     (x + 1).recast::<f64>(k);
+    /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |_, (x,)| {
+    ///     let x = TensorPointer::new(x).assume_aligned(8);
+    ///     assert_eq!((x + 2).recast::<u8>().to_string(), "ptr<u8, gmem, align<8>>");
+    ///     assert_eq!(x.recast::<f64>().to_string(), "ptr<f64, gmem, align<8>>");
+    ///     (x + 1).recast::<f64>();
     /// })
     /// .unwrap_err();
     /// assert!(errors.to_string().contains("only known to be a multiple of 4 bytes"));
     /// ```
     #[track_caller]
-    pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> TensorPointer<'b, P::Of<T>>
+    pub fn recast<T: Element>(&self) -> TensorPointer<'b, P::Of<T>>
     where
         P: Recast,
     {
+        let k = &self.body();
         let (from, to) = (P::Elem::scalar().bits(), T::scalar().bits());
         let align = self.alignment();
         if align < T::scalar().size_bytes() {

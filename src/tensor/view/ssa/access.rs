@@ -70,13 +70,14 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let x = TensorSsa::<f32>::full(k, shape!(2, 4), 1.0);
-    ///     assert_eq!(x.bitcast::<i32>(k).shape(), &shape!(2, 4));
-    ///     assert_eq!(x.bitcast::<f16>(k).shape(), &shape!(16,));
+    ///     assert_eq!(x.bitcast::<i32>().shape(), &shape!(2, 4));
+    ///     assert_eq!(x.bitcast::<f16>().shape(), &shape!(16,));
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
-    pub fn bitcast<U: Element>(&self, k: &Body<'b, '_>) -> TensorSsa<'b, U> {
+    pub fn bitcast<U: Element>(&self) -> TensorSsa<'b, U> {
+        let k = &self.body();
         let _call = k.call();
         let (from, to, len) = (T::scalar(), U::scalar(), self.values.len());
         let group = (to.bits() / from.bits()).max(1) as usize;
@@ -115,15 +116,16 @@ impl<'b> TensorSsa<'b, bool> {
     /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, x, layout!(8)).load_all(k);
-    ///     k.assert(x.ge(0).all(k), "no number is negative");
-    ///     k.if_(x.eq(7).any(k), |k| k.printf("there is a 7\n", ()));
+    ///     let x = Tensor::new(x, layout!(8)).load_all();
+    ///     k.assert(x.ge(0).all(), "no number is negative");
+    ///     k.if_(x.eq(7).any(), |k| k.printf("there is a 7\n", ()));
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     #[track_caller]
     #[inline]
-    pub fn any(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
+    pub fn any(&self) -> Val<'b, bool> {
+        let k = &self.body();
         self.folded(k, false, |a, b| a | b)
     }
 
@@ -131,7 +133,8 @@ impl<'b> TensorSsa<'b, bool> {
     /// every element allows it.
     #[track_caller]
     #[inline]
-    pub fn all(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
+    pub fn all(&self) -> Val<'b, bool> {
+        let k = &self.body();
         self.folded(k, true, |a, b| a & b)
     }
 
@@ -145,9 +148,9 @@ impl<'b> TensorSsa<'b, bool> {
     /// use tilewright::runtime::{Device, Grid, RuntimeError};
     /// use tilewright::tensor::view::Tensor;
     ///
-    /// let kernel = Kernel::<(Global<f32>,)>::build("check", Target::SM_80, |k, (x,)| {
-    ///     let x = Tensor::new(k, x, layout!((2, 3))).load_all(k);
-    ///     x.ge(0.0).assert(k, "a distance is not negative");
+    /// let kernel = Kernel::<(Global<f32>,)>::build("check", Target::SM_80, |_, (x,)| {
+    ///     let x = Tensor::new(x, layout!((2, 3))).load_all();
+    ///     x.ge(0.0).assert("a distance is not negative");
     /// })?;
     /// let device = Device::sim()?;
     /// let x = device.upload(&[1.0f32, 2.0, 3.0, 4.0, -5.0, -6.0])?;
@@ -160,7 +163,8 @@ impl<'b> TensorSsa<'b, bool> {
     /// ```
     #[track_caller]
     #[inline]
-    pub fn assert(&self, k: &Body<'b, '_>, message: &str) {
+    pub fn assert(&self, message: &str) {
+        let k = &self.body();
         let _call = k.call();
         k.assert_each(&self.values, message);
     }
@@ -217,19 +221,19 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     ///
     /// // Reverses each row by indices, and back.
     /// type Signature = (Global<f32>, Global<i32>, GlobalMut<f32>);
-    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, index, y)| {
+    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |_, (x, index, y)| {
     ///     let matrix = layout!((2, 3) : (3, 1));
-    ///     let index = Tensor::new(k, index, matrix.clone()).load_all(k);
-    ///     let reversed = Tensor::new(k, x, matrix.clone()).gather(k, 1, &index);
-    ///     Tensor::new(k, y, matrix.clone()).scatter(k, 0, &(&index * 0), &reversed.slice((0, ..)));
-    ///     Tensor::new(k, y, matrix).store_all(k, &reversed);
+    ///     let index = Tensor::new(index, matrix.clone()).load_all();
+    ///     let reversed = Tensor::new(x, matrix.clone()).gather(1, &index);
+    ///     Tensor::new(y, matrix.clone()).scatter(0, &(&index * 0), &reversed.slice((0, ..)));
+    ///     Tensor::new(y, matrix).store_all(&reversed);
     /// });
     /// assert!(kernel.is_err()); // the data of `scatter` have the shape of the indices
-    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, index, y)| {
+    /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |_, (x, index, y)| {
     ///     let matrix = layout!((2, 3) : (3, 1));
-    ///     let index = Tensor::new(k, index, matrix.clone()).load_all(k);
-    ///     let gathered = Tensor::new(k, x, matrix.clone()).gather(k, 1, &index);
-    ///     Tensor::new(k, y, matrix).scatter(k, 1, &index, &(gathered * 10.0));
+    ///     let index = Tensor::new(index, matrix.clone()).load_all();
+    ///     let gathered = Tensor::new(x, matrix.clone()).gather(1, &index);
+    ///     Tensor::new(y, matrix).scatter(1, &index, &(gathered * 10.0));
     /// })?;
     /// let device = Device::sim()?;
     /// let x = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -242,18 +246,14 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// ```
     #[doc(alias = "tl.gather")]
     #[track_caller]
-    pub fn gather(
-        &self,
-        k: &Body<'b, '_>,
-        mode: usize,
-        index: &TensorSsa<'b, i32>,
-    ) -> TensorSsa<'b, E::Elem> {
+    pub fn gather(&self, mode: usize, index: &TensorSsa<'b, i32>) -> TensorSsa<'b, E::Elem> {
+        let k = &self.body();
         let _call = k.call();
         match self.chosen(k, mode, index) {
             Ok(engines) => {
                 let mut values = Vec::with_capacity(engines.len());
                 for engine in engines {
-                    values.push(engine.read(k));
+                    values.push(engine.read());
                 }
                 TensorSsa { shape: index.shape.clone(), values }
             }
@@ -276,15 +276,11 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     /// Build errors are those of [`gather`](Tensor::gather), and data whose shape is not the
     /// indices'.
     #[track_caller]
-    pub fn scatter(
-        &self,
-        k: &Body<'b, '_>,
-        mode: usize,
-        index: &TensorSsa<'b, i32>,
-        data: &TensorSsa<'b, E::Elem>,
-    ) where
+    pub fn scatter(&self, mode: usize, index: &TensorSsa<'b, i32>, data: &TensorSsa<'b, E::Elem>)
+    where
         Val<'b, E::Elem>: IntoOperand<'b, E::Elem>,
     {
+        let k = &self.body();
         let _call = k.call();
         if index.shape != data.shape {
             let (left, right) = (index.shape.to_string(), data.shape.to_string());
@@ -293,7 +289,7 @@ impl<'b, E: Writable<'b>> Tensor<E> {
         match self.chosen(k, mode, index) {
             Ok(engines) => {
                 for (engine, value) in engines.into_iter().zip(&data.values) {
-                    engine.write(k, *value);
+                    engine.write(*value);
                 }
             }
             Err(kind) => self.failed(k, "scatter", kind),
