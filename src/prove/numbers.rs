@@ -4,7 +4,7 @@
 //! decided elsewhere (`walk.rs`).
 
 use super::atom::{Atoms, Key};
-use super::poly::{Poly, gcd};
+use super::poly::{AtomId, Poly, gcd};
 use super::range::Range;
 
 /// Returns `poly / by`, rounded down. `by` must be at least 1.
@@ -178,6 +178,41 @@ fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
         let factor = part.factor.checked_mul(scale);
         poly.terms.iter().any(|term| term.atoms == part.atoms && Some(term.factor) == factor)
     })
+}
+
+/// Returns the polynomial with `value` in place of the atom, also in the operands of quotients,
+/// minima and maxima. `None` if nothing changes.
+pub(super) fn replaced(atoms: &mut Atoms, poly: &Poly, atom: AtomId, value: &Poly) -> Option<Poly> {
+    let mut changed = false;
+    let mut sum = poly.clone();
+    let mut all: Vec<AtomId> = poly.atoms().collect();
+    all.sort_unstable();
+    all.dedup();
+    for other in all {
+        if other == atom {
+            sum = sum.with(atom, value)?;
+            changed = true;
+            continue;
+        }
+        let (a, b, kind) = match &atoms.get(other).key {
+            Key::Div(a, b) => (a.clone(), b.clone(), 0),
+            Key::Min(a, b) => (a.clone(), b.clone(), 1),
+            Key::Max(a, b) => (a.clone(), b.clone(), 2),
+            _ => continue,
+        };
+        let (x, y) = (replaced(atoms, &a, atom, value), replaced(atoms, &b, atom, value));
+        if x.is_none() && y.is_none() {
+            continue;
+        }
+        let (a, b) = (x.unwrap_or(a), y.unwrap_or(b));
+        let made = match kind {
+            0 => div(atoms, &a, &b)?,
+            kind => min_max(atoms, &a, &b, kind == 1),
+        };
+        sum = sum.with(other, &made)?;
+        changed = true;
+    }
+    changed.then_some(sum)
 }
 
 /// Returns the bits that may be set in the polynomial, if it is never negative.
