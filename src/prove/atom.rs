@@ -77,7 +77,7 @@ pub(super) struct Atoms {
 
 impl Atoms {
     pub(super) fn get(&self, atom: AtomId) -> &Atom {
-        &self.all[atom as usize]
+        &self.all[atom as usize - 1]
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<AtomId> {
@@ -117,10 +117,10 @@ impl Atoms {
             Key::Xor(..) | Key::And(..) | Key::Or(..) => false,
             Key::Sum(poly) => all(&[poly]),
         };
+        let id = self.all.len() as AtomId + 1;
         if let Key::Sum(_) = &key {
-            self.names.push(self.all.len() as AtomId);
+            self.names.push(id);
         }
-        let id = self.all.len() as AtomId;
         self.all.push(Atom {
             key: key.clone(),
             range,
@@ -162,7 +162,7 @@ impl Atoms {
                 let [param] = atoms[..] else { return None };
                 let is_param = matches!(self.get(param).key, Key::Param(_));
                 let size = by.as_constant().filter(|by| is_param && size.constant == by - 1)?;
-                Some((id as AtomId, size))
+                Some((id as AtomId + 1, size))
             }
             _ => None,
         };

@@ -176,7 +176,8 @@ impl Walk<'_> {
             return Some(deps | more);
         }
         // What a launch knows is put together for each product of the other atoms.
-        let mut parts: Vec<(Product, Poly)> = vec![(Product::new(), Poly::constant(poly.constant))];
+        let mut parts: Vec<(Product, Poly)> =
+            vec![(Product::default(), Poly::constant(poly.constant))];
         for term in &poly.terms {
             let (launch, other): (Product, Product) =
                 term.atoms.iter().copied().partition(|atom| self.atoms.get(*atom).is_launch);
@@ -213,10 +214,7 @@ impl Walk<'_> {
                 terms: sum
                     .terms
                     .iter()
-                    .map(|term| Term {
-                        atoms: term.atoms.clone(),
-                        factor: term.factor / common as i128,
-                    })
+                    .map(|term| Term { atoms: term.atoms, factor: term.factor / common as i128 })
                     .collect(),
                 constant: sum.constant / common as i128,
             };

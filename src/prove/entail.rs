@@ -462,8 +462,9 @@ impl<'a> Search<'a> {
         }
         // Bounds of quotients and sums that were found before are better than their definitions.
         let is_bounded = |fact: &Fact| {
-            let own = fact.poly.split(atom).map(|(own, _)| own);
-            own.is_some_and(|own| own.as_constant().is_none_or(|own| own * sign >= 1))
+            fact.poly
+                .sign_of(atom)
+                .map_or_else(|| fact.poly.split(atom).is_some(), |own| own == sign)
         };
         let is_unknown = match &self.atoms.get(atom).key {
             Key::Sum(_) => true,
@@ -477,9 +478,8 @@ impl<'a> Search<'a> {
         let mut is_guarded = false;
         for i in (0..self.facts.all.len()).rev() {
             let fact = &self.facts.all[i];
-            let Some((own, _)) = fact.poly.split(atom) else { continue };
             // The opposite bound does not help.
-            if own.as_constant().is_some_and(|own| own * sign < 1) {
+            if fact.poly.sign_of(atom).is_some_and(|own| own != sign) {
                 continue;
             }
             if self.steps == 0 {

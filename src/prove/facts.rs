@@ -43,7 +43,7 @@ pub(super) struct Facts {
     pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
-    ranges: HashMap<AtomId, (Range, Deps)>,
+    ranges: Vec<Option<(Range, Deps)>>,
     undo: Vec<(AtomId, Option<(Range, Deps)>)>,
     /// How many of `all` hold everywhere.
     pub(super) universal: usize,
@@ -81,12 +81,7 @@ impl Facts {
         self.aligned.truncate(mark.aligned);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
-                Some((atom, Some(known))) => {
-                    self.ranges.insert(atom, known);
-                }
-                Some((atom, None)) => {
-                    self.ranges.remove(&atom);
-                }
+                Some((atom, known)) => self.ranges[atom as usize] = known,
                 None => break,
             }
         }
@@ -95,9 +90,9 @@ impl Facts {
 
     /// Returns the atom's range here, and what that relies on.
     pub(super) fn range(&self, atoms: &Atoms, atom: AtomId) -> (Range, Deps) {
-        match self.ranges.get(&atom) {
-            Some(known) => *known,
-            None => (atoms.get(atom).range, 0),
+        match self.ranges.get(atom as usize) {
+            Some(Some(known)) => *known,
+            _ => (atoms.get(atom).range, 0),
         }
     }
 
@@ -126,11 +121,10 @@ impl Facts {
         };
         let presumed = |atom: AtomId| {
             let (known, deps) = self.range(atoms, atom);
-            match self.presumed.get(&atom) {
-                Some(more) if known.lo < 0 && atoms.get(atom).range.lo < least => {
-                    (Range { lo: 0, hi: known.hi.max(0) }, deps | more)
-                }
-                _ => (known, deps),
+            let is_open = known.lo < 0 && atoms.get(atom).range.lo < least;
+            match is_open.then(|| self.presumed.get(&atom)).flatten() {
+                Some(more) => (Range { lo: 0, hi: known.hi.max(0) }, deps | more),
+                None => (known, deps),
             }
         };
         let range = atoms.range_with(poly, &|atom| presumed(atom).0);
@@ -179,7 +173,11 @@ impl Facts {
             if both.lo > both.hi {
                 self.dead.get_or_insert(deps | known_deps);
             } else if both != known {
-                let before = self.ranges.insert(atom, (both, deps | known_deps));
+                if self.ranges.len() <= atom as usize {
+                    self.ranges.resize(atom as usize + 1, None);
+                }
+                let own = Some((both, deps | known_deps));
+                let before = std::mem::replace(&mut self.ranges[atom as usize], own);
                 self.undo.push((atom, before));
             }
         }

@@ -57,7 +57,8 @@ mod site;
 mod strided;
 mod walk;
 
-pub(crate) use checked::checked;
+pub(crate) use checked::{Guarded, checked, guarded};
+pub(crate) use condition::LaunchFacts;
 pub use condition::{Condition, LaunchValue, LaunchValues};
 pub use proof::{Obligation, Proof, Verdict, What};
 

@@ -34,6 +34,8 @@ pub struct LoadOptions<'o> {
     /// Whether the kernel's code gets access checks. With `None`, the environment and the build
     /// decide: see [`LoadOptions::checked`].
     pub checked: Option<bool>,
+    /// Whether a check that is left is an error: see [`LoadOptions::deny_checks`].
+    pub(super) denies_checks: bool,
 }
 
 #[allow(clippy::derivable_impls, reason = "only a build without CUDA could derive it")]
@@ -44,6 +46,7 @@ impl Default for LoadOptions<'_> {
             cache: Some(ModuleCache::shared()),
             ptxas: None,
             checked: None,
+            denies_checks: false,
         }
     }
 }
@@ -55,6 +58,11 @@ impl<'o> LoadOptions<'o> {
             LazyLock::new(|| std::env::var_os("TILEWRIGHT_CHECKED").map(|value| value == "1"));
         let default = is_gpu && cfg!(debug_assertions);
         self.checked.or(*WANTED).unwrap_or(default)
+    }
+
+    /// Returns whether a check that is left is an error.
+    pub(super) fn denies_checks(&self) -> bool {
+        self.denies_checks
     }
 
     /// Sets the cache of compiled code; with `None`, the load compiles even if the code was
@@ -92,6 +100,35 @@ impl<'o> LoadOptions<'o> {
     /// ```
     pub fn checked(self, checked: bool) -> LoadOptions<'o> {
         LoadOptions { checked: Some(checked), ..self }
+    }
+
+    /// Makes a load fail if the kernel's code would need checks, so that you notice when a change
+    /// loses a proof. The error, [`ChecksLeft`](super::RuntimeError::ChecksLeft), names the Rust
+    /// line of the first access that is not proved, and what could not be shown. A launch that does
+    /// not fulfil a condition returns
+    /// [`ConditionBroken`](super::RuntimeError::ConditionBroken), because the kernel that would
+    /// check its accesses then is not wanted either. The option works on the simulator, too.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
+    ///
+    /// let device = Device::sim()?;
+    /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
+    ///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
+    ///     k.if_(i.lt(n), |k| x.store(k, i, 7));
+    /// })?;
+    /// let function = device.load_with(LoadOptions::default().deny_checks(), &kernel)?;
+    /// let mut x = device.zeros(100)?;
+    /// function.launch(Grid::cover(100, 32), (&mut x, 100))?;
+    /// let error = function.launch(Grid::cover(101, 32), (&mut x, 101)).unwrap_err();
+    /// assert!(matches!(error, RuntimeError::ConditionBroken { .. }), "{error}");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deny_checks(self) -> LoadOptions<'o> {
+        LoadOptions { denies_checks: true, ..self }
     }
 }
 

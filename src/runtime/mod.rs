@@ -71,6 +71,7 @@ mod cache_archive;
 mod cache_disk;
 mod cache_folder;
 mod checked;
+mod checks_left;
 pub mod comm;
 #[cfg(feature = "cublas")]
 mod cublas;
@@ -89,6 +90,7 @@ mod exchange;
 mod fault;
 mod function;
 mod graph;
+mod guard;
 mod launch_options;
 mod limits;
 mod load_options;
@@ -124,6 +126,7 @@ pub use buffer_ref::{AnyElement, BufferElement, BufferMut, BufferRef};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 pub use cache_folder::cache_folder;
+pub use checks_left::ChecksLeft;
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasLtPlan};
 #[cfg(feature = "cublas")]
