@@ -107,6 +107,16 @@ fn faulty(fault: &str, target: Target) -> (Kernel<Params>, i32) {
 
 const GRID: Grid = Grid::new([1, 1, 1], [64, 1, 1]);
 
+/// The options of a load with checks or without.
+#[expect(unsafe_code, reason = "the kernels are right, or run on the simulator")]
+fn load_options(checked: bool) -> LoadOptions<'static> {
+    match checked {
+        true => LoadOptions::default().checked(),
+        // SAFETY: kernels that run on a GPU without checks stay inside their buffers.
+        false => unsafe { LoadOptions::default().unchecked() },
+    }
+}
+
 /// The fault that the simulator finds by its own checks.
 fn on_simulator(fault: &str, target: Target) -> Fault {
     let (kernel, number) = faulty(fault, target);
@@ -148,7 +158,7 @@ fn functions_with_checks_return_the_fault_of_the_simulator() {
         let (kernel, number) = faulty(fault, Target::SM_80);
         let device = Device::sim_with(Options::default().race(false));
         let mut x = device.zeros(LEN).unwrap();
-        let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
         assert!(function.is_checked());
         let result = function.launch(GRID, (&mut x, number));
         let Err(RuntimeError::Simulation(error)) = result else { panic!("{fault}: {result:?}") };
@@ -179,7 +189,7 @@ fn unused_pointers_out_of_bounds_are_no_violation() {
     let device = Device::sim().unwrap();
     for checks in [false, true] {
         let mut x = device.upload(&[7; LEN]).unwrap();
-        let function = device.load_with(LoadOptions::default().checked(checks), &kernel).unwrap();
+        let function = device.load_with(load_options(checks), &kernel).unwrap();
         function.launch(GRID, (&mut x, LEN as i32)).unwrap();
         assert_eq!(x.to_vec().unwrap()[..65], [[0; 64].as_slice(), &[7]].concat());
     }
@@ -228,7 +238,7 @@ fn gpu_child() {
     let device = gpu().unwrap();
     let (kernel, number) = faulty(&fault, device.target());
     let mut x = device.zeros(LEN).unwrap();
-    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
     assert!(function.is_checked());
     function.launch(GRID, (&mut x, number)).unwrap();
     // The function is gone before its fault is asked for.
@@ -274,8 +284,7 @@ fn results_are_the_same_with_checks() {
             let gemm = Gemm::<bf16>::new(config).unwrap();
             let product = |checked| {
                 let mut d = device.zeros::<bf16>((m * n) as usize).unwrap();
-                let function =
-                    gemm.load_with(LoadOptions::default().checked(checked), &device).unwrap();
+                let function = gemm.load_with(load_options(checked), &device).unwrap();
                 function.launch(&sizes, GemmArgs::new(&a, &b, &mut d)).unwrap();
                 d.to_vec().unwrap()
             };
@@ -307,7 +316,7 @@ fn lookup(target: Target) -> Kernel<Lookup> {
 #[test]
 fn what_is_proved_is_not_checked() {
     let (kernel, device) = (lookup(Target::SM_80), Device::sim().unwrap());
-    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
     let lines: Vec<u32> = function.checks().iter().map(|check| check.location.line).collect();
     let all = kernel.checked().unwrap();
     assert_eq!(lines, [all.sites()[3].location.line]);
@@ -315,7 +324,7 @@ fn what_is_proved_is_not_checked() {
     assert_eq!(ops, ["st", "ld", "ld", "ld", "st"]);
     let conditions: Vec<String> = function.conditions().iter().map(ToString::to_string).collect();
     assert_eq!(conditions, ["len(p0) >= 64", "len(p2) >= 64"]);
-    let plain = device.load_with(LoadOptions::default().checked(false), &kernel).unwrap();
+    let plain = device.load_with(load_options(false), &kernel).unwrap();
     assert!(plain.checks().is_empty() && plain.conditions().is_empty() && !plain.is_checked());
 }
 
@@ -335,8 +344,8 @@ fn upto(target: Target) -> Kernel<Params> {
 #[test]
 fn launches_without_the_conditions_are_checked() {
     let (kernel, device) = (upto(Target::SM_80), Device::sim().unwrap());
-    let [plain, checked] = [false, true]
-        .map(|checked| device.load_with(LoadOptions::default().checked(checked), &kernel).unwrap());
+    let [plain, checked] =
+        [false, true].map(|checked| device.load_with(load_options(checked), &kernel).unwrap());
     assert_eq!((checked.checks().len(), checked.conditions().len()), (0, 1));
     let ops = |function: &Function<Params>, len: usize, n: i32| {
         let mut x = device.zeros::<i32>(len).unwrap();
@@ -374,7 +383,7 @@ fn graphs_record_launches_without_the_conditions() {
             },
         );
         let kernel = kernel.unwrap();
-        let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
         let x = device.upload(&[1; 32]).unwrap();
         let mut y = device.zeros::<i32>(32).unwrap();
         let mut graph = device.graph().unwrap();
@@ -396,7 +405,7 @@ fn modules_evaluate_conditions() {
         let mut module = Module::new(device.target());
         module.add(&one).unwrap();
         module.add(&two).unwrap();
-        let options = LoadOptions::default().checked(true);
+        let options = LoadOptions::default().checked();
         let loaded = device.load_module_with(options, &module).unwrap();
         let (one, two) = (loaded.function(&one).unwrap(), loaded.function(&two).unwrap());
         assert_eq!((one.checks().len(), one.conditions().len()), (0, 1));

@@ -32,7 +32,7 @@ impl WithChecks {
         options: &LoadOptions<'_>,
     ) -> Result<Option<WithChecks>, RuntimeError> {
         let denies = options.denies_checks();
-        if !denies && !(options.checks(!device.is_sim()) && cfg!(feature = "sim")) {
+        if !options.wants_checks(!device.is_sim()) {
             return Ok(None);
         }
         let Guarded { checked, conditions, open } =

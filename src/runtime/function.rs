@@ -80,7 +80,8 @@ pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), Runtime
 }
 
 impl Device {
-    /// Loads a kernel so that it can be launched. On a GPU the driver compiles its PTX, unless
+    /// Loads a kernel so that it can be launched. A load for a GPU proves the kernel's accesses, and
+    /// adds checks where it cannot: see [`Function::conditions`] and [`Function::checks`]. The driver compiles the PTX, unless
     /// [`ModuleCache::shared`](super::ModuleCache::shared) already has the code. Kernels with
     /// `setmaxnreg` are kept in the driver's own cache instead.
     ///
@@ -88,17 +89,35 @@ impl Device {
     /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
     /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
     /// [`SharedTooLarge`](RuntimeError::SharedTooLarge),
+    /// [`NoRoomForChecks`](RuntimeError::NoRoomForChecks),
     /// [`MissingEntry`](RuntimeError::MissingEntry), [`DeviceLost`](RuntimeError::DeviceLost),
     /// [`Driver`](RuntimeError::Driver). The simulator loads every kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
         Function::load(self, kernel, &LoadOptions::default())
     }
 
+    /// Like [`Device::load`], but neither proves nor checks anything: see
+    /// [`LoadOptions::unchecked`].
+    ///
+    /// # Safety
+    /// That of [`LoadOptions::unchecked`].
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    #[allow(unsafe_code, reason = "the caller promises what the kernel accesses")]
+    pub unsafe fn load_unchecked<P>(
+        &self,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &LoadOptions::never_checked())
+    }
+
     /// Like [`Device::load`], but with options: access checks, another cache, or `ptxas` as the
     /// compiler.
     ///
     /// # Errors
-    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas);
+    /// [`ChecksLeft`](RuntimeError::ChecksLeft).
     pub fn load_with<P>(
         &self,
         options: LoadOptions<'_>,
@@ -147,8 +166,9 @@ impl<P> Function<P> {
         &self.inner.name
     }
 
-    /// Returns whether the kernel was loaded with checks: see [`LoadOptions::checked`]. If all its
-    /// accesses are proved, the code contains none nevertheless.
+    /// Returns whether the kernel was loaded with checks, the default on a GPU: see
+    /// [`LoadOptions::checked`]. If all its accesses are proved, the code contains none
+    /// nevertheless.
     pub fn is_checked(&self) -> bool {
         self.inner.launched.is_some()
     }
@@ -171,7 +191,7 @@ impl<P> Function<P> {
     ///     let i = at.load(k, t); // in bounds if `at` has 64 elements
     ///     y.store(k, t, x.load(k, i)); // the load depends on data, so it is checked
     /// })?;
-    /// let function = device.load_with(LoadOptions::default().checked(true), &kernel)?;
+    /// let function = device.load_with(LoadOptions::default().checked(), &kernel)?;
     /// assert_eq!(function.checks().len(), 1);
     /// assert_eq!(function.conditions()[0].to_string(), "len(p0) >= 64");
     /// # }
@@ -234,11 +254,9 @@ impl<P> Function<P> {
     /// assertion in it fails, a later call that waits for it says so. On the simulator the kernel
     /// has finished when the call returns.
     ///
-    /// **Without checks, a GPU does not check bounds.** A launch checks its grid and the types,
-    /// devices and required lengths of its arguments. Builds with debug assertions and
-    /// [`LoadOptions::checked`] also put access checks into the code. Without them, an index that
-    /// is out of bounds reads or overwrites other GPU memory of this process, although the call is
-    /// safe. The simulator checks every access; see [what is safe](crate::runtime#what-is-safe).
+    /// A launch checks its grid and the types, devices and required lengths of its arguments, and
+    /// evaluates the kernel's [conditions](Function::conditions). If an access is neither proved nor
+    /// follows from them, the code checks it; see [what is safe](crate::runtime#what-is-safe).
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
