@@ -338,7 +338,7 @@ impl fmt::Display for Condition {
 fn inequality(ir: &KernelIr, atoms: &Atoms, poly: &Poly) -> String {
     let (mut left, mut right) = (Poly::default(), Poly::default());
     for term in &poly.terms {
-        let mut term = term.clone();
+        let mut term = *term;
         if term.factor > 0 {
             left.terms.push(term);
         } else {

@@ -30,7 +30,7 @@ const DEPTH: u32 = 12;
 const STEPS: u32 = 400;
 
 /// How many steps follow the first launch condition.
-const AFTER: u32 = 32;
+const AFTER: u32 = 16;
 
 /// What must not wrap has at least this much room.
 const ROOM: i128 = 1 << 24;
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
             };
             match end {
                 Some(end) => least = least.plus_constant(end)?,
-                None => least.terms.push(term.clone()),
+                None => least.terms.push(*term),
             }
         }
         if least.terms.len() < poly.terms.len()
@@ -358,7 +358,8 @@ impl<'a> Search<'a> {
                     next.push(Found { deps: known.deps | own, ..known.clone() });
                     continue;
                 }
-                for one in found.iter().take(2) {
+                let sharp_first = found.iter().filter(|one| one.is_sharp);
+                for one in sharp_first.chain(found.iter().filter(|one| !one.is_sharp)).take(2) {
                     let mut all = known.all.clone();
                     all.extend(one.all.iter().filter(|poly| !known.all.contains(poly)).cloned());
                     let is_sharp = known.is_sharp && one.is_sharp;
@@ -460,6 +461,16 @@ impl<'a> Search<'a> {
                 return both;
             }
         }
+        // Some thread reaches the ends of an index that is made of the thread's alone.
+        if self.is_of_thread(atom) {
+            let before = self.found.len();
+            let range = self.atoms.get(atom).range;
+            let end = coefficient.scaled(if sign > 0 { range.lo } else { range.hi })?.plus(rest)?;
+            let found = self.prove(&end, deps, next);
+            if found.is_some() || self.found.len() > before {
+                return found;
+            }
+        }
         // Bounds of quotients and sums that were found before are better than their definitions.
         let is_bounded = |fact: &Fact| {
             fact.poly
@@ -559,7 +570,7 @@ impl<'a> Search<'a> {
         for term in &fact.terms {
             let is_launch = term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch);
             let part = if is_launch { &mut launch } else { &mut others };
-            part.terms.push(term.clone());
+            part.terms.push(*term);
         }
         let common = i128::try_from(self.atoms.multiple(&others)).ok().filter(|all| *all > 1)?;
         if self.atoms.multiple(&launch).is_multiple_of(common.unsigned_abs()) {
@@ -573,7 +584,7 @@ impl<'a> Search<'a> {
     fn largest(&self, poly: &Poly) -> Option<Poly> {
         let mut sum = Poly::constant(poly.constant);
         for term in &poly.terms {
-            let own = Poly { terms: [term.clone()].into_iter().collect(), constant: 0 };
+            let own = Poly { terms: [*term].into_iter().collect(), constant: 0 };
             let count = match term.atoms[..] {
                 [atom] if term.factor > 0 => match self.atoms.get(atom).key {
                     Key::Register(SpecialReg::Ctaid(axis)) => {
@@ -615,11 +626,9 @@ impl<'a> Search<'a> {
                     claims.push((Claim::Ge(guard), own));
                 }
             }
-            let poly = match poly.contains(atom) {
-                true => poly.with(atom, value),
-                false => Some(poly.clone()),
-            };
-            (claims, poly)
+            // The polynomial may have the atom in the operands of a minimum only.
+            let replaced = numbers::replaced(self.atoms, poly, atom, value);
+            (claims, replaced.or_else(|| Some(poly.clone())))
         });
         self.both_cases(cases, deps | cond.deps, depth)
     }

@@ -150,10 +150,13 @@ impl Walk<'_> {
     /// Returns the pointer whose address the integer is, modulo the width of its type.
     fn address(&self, value: Value) -> Option<Value> {
         let ValueDef::Result(op, 0) = self.ir.values[value].def else { return None };
-        match self.ir.ops[op].op {
-            Op::Convert(Convert::Cvt { value, .. }) => self.address(value),
-            Op::Mem(Mem::PtrToInt { base }) => Some(base),
-            _ => None,
+        let op = &self.ir.ops[op].op;
+        if let Op::Convert(Convert::Cvt { value, .. }) = *op {
+            self.address(value)
+        } else if let Op::Mem(Mem::PtrToInt { base }) = *op {
+            Some(base)
+        } else {
+            None
         }
     }
 
@@ -161,12 +164,9 @@ impl Walk<'_> {
     fn low_bits(&mut self, lhs: Value, rhs: Value, compare: Compare) -> Option<Cond> {
         let ir = self.ir;
         let constant = |value: Value| constant_of(ir, value)?.as_int();
-        let arith = |value: Value| match ir.values[value].def {
-            ValueDef::Result(op, 0) => match &ir.ops[op].op {
-                Op::Arith(arith) => Some(arith),
-                _ => None,
-            },
-            _ => None,
+        let arith = |value: Value| {
+            let ValueDef::Result(op, 0) = ir.values[value].def else { return None };
+            if let Op::Arith(arith) = &ir.ops[op].op { Some(arith) } else { None }
         };
         let (Some(0), Some(&Arith::And { lhs, rhs })) = (constant(rhs), arith(lhs)) else {
             return None;

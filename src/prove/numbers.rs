@@ -82,11 +82,11 @@ fn split_multiples(poly: &Poly, d: i128) -> Option<(Poly, Poly)> {
     let mut rest = Poly::constant(poly.constant.rem_euclid(d));
     for term in &poly.terms {
         if term.factor % d == 0 {
-            let mut term = term.clone();
+            let mut term = *term;
             term.factor /= d;
             whole.terms.push(term);
         } else {
-            rest.terms.push(term.clone());
+            rest.terms.push(*term);
         }
     }
     Some((whole, rest))
@@ -222,7 +222,7 @@ pub(super) fn mask(atoms: &Atoms, poly: &Poly) -> Option<u128> {
     let low = if multiple == 0 { 0 } else { (1u128 << multiple.trailing_zeros()) - 1 };
     let mut parts = u128::try_from(poly.constant).ok();
     for term in &poly.terms {
-        let one = Poly { terms: smallvec::SmallVec::from_iter([term.clone()]), constant: 0 };
+        let one = Poly { terms: smallvec::SmallVec::from_iter([*term]), constant: 0 };
         let bits = atoms.range(&one).mask().map(|mask| {
             let multiple = atoms.multiple(&one);
             mask & !((1u128 << multiple.trailing_zeros()) - 1)
@@ -292,13 +292,17 @@ pub(super) fn or(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
     Some(atoms.of(Key::Or(a.clone(), b.clone()), range, multiple))
 }
 
-/// Returns `a ^ b` of two polynomials that are never negative.
+/// Returns `a ^ b` of two polynomials, of which the one with fewer bits is never negative. The other
+/// one may be: its upper bits stay as they are.
 ///
 /// Swizzles change few bits of a wide offset. So the wide operand is split into the bits above
 /// those of the narrow one, the same bits, and those below. Only the middle bits are unknown: for
 /// example `x ^ (8 * y)` with `y < 8` is `64*(x/64) + 8*m + x%8` with `m < 8`.
 pub(super) fn xor(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
-    let (ones_a, ones_b) = (mask(atoms, a)?, mask(atoms, b)?);
+    let (ones_a, ones_b) = match (mask(atoms, a), mask(atoms, b)) {
+        (None, None) => return None,
+        (a, b) => (a.unwrap_or(u128::MAX), b.unwrap_or(u128::MAX)),
+    };
     if ones_a & ones_b == 0 {
         let sum = a.plus(b)?;
         return Some(tidy(atoms, sum));
