@@ -162,7 +162,31 @@ impl Walk<'_> {
                 }
             }
         }
-        None
+        let poly = self.without_remainders(poly, by);
+        is_multiple(self, &poly).then_some(deps)
+    }
+
+    /// Replaces remainders by their dividends if that adds a multiple of `by`. So `x + (-x)%8`, a
+    /// multiple of 8, becomes 0.
+    fn without_remainders(&mut self, poly: Poly, by: u128) -> Poly {
+        let mut poly = poly;
+        for _ in 0..3 {
+            let dividend = poly.terms.iter().find_map(|term| {
+                let [atom] = term.atoms[..] else { return None };
+                let Key::Rem(value, divisor) = &self.atoms.get(atom).key else { return None };
+                let multiple = divisor.as_constant()?.checked_mul(term.factor)?;
+                let is_equal = multiple.unsigned_abs().is_multiple_of(by);
+                is_equal.then(|| (atom, value.clone(), term.factor))
+            });
+            // Only in this term: in another one, the factors may be too small.
+            let Some((atom, value, factor)) = dividend else { break };
+            let without = poly.plus_scaled(&Poly::atom(atom), -factor);
+            match without.and_then(|without| without.plus_scaled(&value, factor)) {
+                Some(other) => poly = numbers::tidy(&mut self.atoms, other),
+                None => break,
+            }
+        }
+        poly
     }
 
     /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch
@@ -175,6 +199,7 @@ impl Walk<'_> {
         if let Some(more) = self.is_multiple(&poly, by.into()) {
             return Some(deps | more);
         }
+        let poly = self.without_remainders(poly, by.into());
         // What a launch knows is put together for each product of the other atoms.
         let mut parts: Vec<(Product, Poly)> =
             vec![(Product::default(), Poly::constant(poly.constant))];

@@ -66,7 +66,9 @@ pub(super) struct Found {
 pub(super) struct Search<'a> {
     pub(super) atoms: &'a mut Atoms,
     pub(super) facts: &'a mut Facts,
+    /// How many steps are left, and how many were taken.
     steps: u32,
+    taken: u32,
     /// Whether to collect launch conditions.
     collects: bool,
     /// Whether parameters may be presumed to be at least 0.
@@ -88,6 +90,7 @@ impl<'a> Search<'a> {
             atoms,
             facts,
             steps: STEPS,
+            taken: 0,
             collects: false,
             presumes: false,
             is_launch: false,
@@ -190,6 +193,10 @@ impl<'a> Search<'a> {
     /// Returns whether the atom is made of the thread's index and constants, and no guard bounds
     /// it. Then it reaches the ends of its range.
     fn is_of_thread(&self, atom: AtomId) -> bool {
+        self.is_made_of_thread(atom) && !self.is_guarded(atom)
+    }
+
+    fn is_made_of_thread(&self, atom: AtomId) -> bool {
         fn is_of(search: &Search<'_>, atom: AtomId) -> bool {
             let data = search.atoms.get(atom);
             match &data.key {
@@ -201,10 +208,7 @@ impl<'a> Search<'a> {
             }
         }
         let data = self.atoms.get(atom);
-        !data.is_launch
-            && matches!(data.key, Key::Div(..) | Key::Rem(..))
-            && is_of(self, atom)
-            && !self.is_guarded(atom)
+        !data.is_launch && matches!(data.key, Key::Div(..) | Key::Rem(..)) && is_of(self, atom)
     }
 
     fn prove(&mut self, poly: &Poly, deps: Deps, depth: u32) -> Option<Deps> {
@@ -228,6 +232,7 @@ impl<'a> Search<'a> {
             return None;
         }
         self.steps -= 1;
+        self.taken += 1;
         let mut order: Vec<AtomId> = poly.atoms().collect();
         order.sort_unstable();
         order.dedup();
@@ -342,9 +347,12 @@ impl<'a> Search<'a> {
         depth: u32,
     ) -> Option<Deps> {
         let before = std::mem::take(&mut self.found);
+        let (steps, taken) = (self.steps, self.taken);
         let mut open = vec![Found { all: Vec::new(), deps, is_sharp: true }];
         let mut proved = Some(deps);
         for (claims, poly) in cases {
+            // A condition of the first case must not end the search for one of the second.
+            self.steps = steps.saturating_sub(self.taken - taken);
             let mark = self.facts.mark();
             for (claim, own) in &claims {
                 self.assume(claim, *own);
@@ -374,6 +382,9 @@ impl<'a> Search<'a> {
         }
         self.found = before;
         if proved.is_none() && self.collects {
+            if open.iter().any(|one| one.is_sharp) {
+                self.steps = self.steps.min(AFTER);
+            }
             for one in open {
                 if self.found.len() < CONDITIONS && !self.found.contains(&one) {
                     self.found.push(one);
@@ -461,8 +472,10 @@ impl<'a> Search<'a> {
                 return both;
             }
         }
-        // Some thread reaches the ends of an index that is made of the thread's alone.
-        if self.is_of_thread(atom) {
+        // Some thread reaches the end of an index that is made of the thread's alone, unless a guard
+        // is on this side.
+        let is_bounded = |fact: &Fact| fact.poly.sign_of(atom).is_none_or(|own| own == sign);
+        if self.is_made_of_thread(atom) && !self.facts.guards().any(is_bounded) {
             let before = self.found.len();
             let range = self.atoms.get(atom).range;
             let end = coefficient.scaled(if sign > 0 { range.lo } else { range.hi })?.plus(rest)?;
@@ -546,19 +559,21 @@ impl<'a> Search<'a> {
         let end = if sign > 0 { range.lo } else { range.hi };
         if end.abs() < Range::LIMIT {
             let poly = coefficient.scaled(end)?.plus(rest)?;
-            let is_loose = is_guarded || self.is_coarse(atom);
+            let is_loose = is_guarded || self.is_coarse(atom, sign);
             return self.loosely(is_loose, |search| search.prove(&poly, deps | range_deps, next));
         }
         None
     }
 
-    /// Returns whether the ends of the atom's range may be values that it never has.
-    fn is_coarse(&self, atom: AtomId) -> bool {
+    /// Returns whether the end of the atom's range, the lower one for a positive `sign`, may be a
+    /// value that it never has.
+    fn is_coarse(&self, atom: AtomId, sign: i128) -> bool {
         let data = self.atoms.get(atom);
         match &data.key {
             Key::Value(..) | Key::Start(_) | Key::Sum(_) => true,
             Key::Trip(..) | Key::Trips(..) => data.range.hi >= i128::from(i32::MAX) - 1,
-            Key::Register(_) => data.range.hi > i128::from(LaunchBounds::MAX_THREADS),
+            // There is always a first block.
+            Key::Register(_) => sign < 0 && data.range.hi > i128::from(LaunchBounds::MAX_THREADS),
             _ => false,
         }
     }

@@ -573,7 +573,8 @@ impl<'k> Walk<'k> {
                     },
                     _ => term.factor.abs(),
                 };
-                !is_grid && term.factor.abs() <= len.saturating_mul(most)
+                // What makes the length smaller does not count.
+                term.factor > 0 || !is_grid && term.factor.abs() <= len.saturating_mul(most)
             })
     }
 
@@ -600,9 +601,22 @@ impl<'k> Walk<'k> {
 
     pub(super) fn require_all(&mut self, requirement: Requirement) -> Option<Deps> {
         let own = requirement.deps();
-        let index = match self.requirements.iter().position(|known| *known == requirement) {
-            Some(index) => index,
-            None => {
+        // A launch has to fulfil all of them together. So one that follows from another one is the
+        // other one.
+        let known = self.requirements.iter().position(|known| known.implies(&requirement));
+        let is_about_len = matches!(&requirement, Requirement::Any { any, .. }
+            if any.iter().flatten().any(|poly| self.has_len(poly)));
+        let weaker = || {
+            let mut all = self.requirements.iter();
+            all.position(|known| is_about_len && requirement.implies(known))
+        };
+        let index = match (known, known.is_none().then(weaker).flatten()) {
+            (Some(index), _) => index,
+            (None, Some(index)) => {
+                self.requirements[index] = requirement;
+                index
+            }
+            (None, None) => {
                 self.requirements.push(requirement);
                 self.requirements.len() - 1
             }
@@ -783,7 +797,7 @@ fn simplified(poly: &Poly) -> Option<Poly> {
 }
 
 /// Returns whether each polynomial of `weak` is one of `strong`, or larger by a constant.
-fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
+pub(super) fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
     weak.iter().all(|weak| {
         strong.iter().any(|strong| weak.constant >= strong.constant && weak.terms == strong.terms)
     })
