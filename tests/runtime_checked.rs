@@ -14,15 +14,18 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use support::device::{gpu, wanted_gpu};
+use support::device::{devices, gpu, wanted_gpu};
 
 use std::process::Command;
 
+use tilewright::codegen::Module;
 use tilewright::ir::op::CpAsyncCache;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Record, Target, bf16, range};
+use tilewright::ir::{
+    Element, Global, GlobalMut, Kernel, KernelOptions, Record, Target, bf16, range,
+};
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, LoadMethod, StoreMethod};
-use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
+use tilewright::runtime::{Device, Function, Grid, LoadOptions, RuntimeError};
 use tilewright::sim::{self, Fault, FaultCause, GlobalBuffer, KernelArg, Options};
 
 /// Chooses the fault that a child process causes.
@@ -104,6 +107,16 @@ fn faulty(fault: &str, target: Target) -> (Kernel<Params>, i32) {
 
 const GRID: Grid = Grid::new([1, 1, 1], [64, 1, 1]);
 
+/// The options of a load with checks or without.
+#[expect(unsafe_code, reason = "the kernels are right, or run on the simulator")]
+fn load_options(checked: bool) -> LoadOptions<'static> {
+    match checked {
+        true => LoadOptions::default().checked(),
+        // SAFETY: kernels that run on a GPU without checks stay inside their buffers.
+        false => unsafe { LoadOptions::default().unchecked() },
+    }
+}
+
 /// The fault that the simulator finds by its own checks.
 fn on_simulator(fault: &str, target: Target) -> Fault {
     let (kernel, number) = faulty(fault, target);
@@ -145,7 +158,7 @@ fn functions_with_checks_return_the_fault_of_the_simulator() {
         let (kernel, number) = faulty(fault, Target::SM_80);
         let device = Device::sim_with(Options::default().race(false));
         let mut x = device.zeros(LEN).unwrap();
-        let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
         assert!(function.is_checked());
         let result = function.launch(GRID, (&mut x, number));
         let Err(RuntimeError::Simulation(error)) = result else { panic!("{fault}: {result:?}") };
@@ -176,7 +189,7 @@ fn unused_pointers_out_of_bounds_are_no_violation() {
     let device = Device::sim().unwrap();
     for checks in [false, true] {
         let mut x = device.upload(&[7; LEN]).unwrap();
-        let function = device.load_with(LoadOptions::default().checked(checks), &kernel).unwrap();
+        let function = device.load_with(load_options(checks), &kernel).unwrap();
         function.launch(GRID, (&mut x, LEN as i32)).unwrap();
         assert_eq!(x.to_vec().unwrap()[..65], [[0; 64].as_slice(), &[7]].concat());
     }
@@ -225,7 +238,7 @@ fn gpu_child() {
     let device = gpu().unwrap();
     let (kernel, number) = faulty(&fault, device.target());
     let mut x = device.zeros(LEN).unwrap();
-    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+    let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
     assert!(function.is_checked());
     function.launch(GRID, (&mut x, number)).unwrap();
     // The function is gone before its fault is asked for.
@@ -271,8 +284,7 @@ fn results_are_the_same_with_checks() {
             let gemm = Gemm::<bf16>::new(config).unwrap();
             let product = |checked| {
                 let mut d = device.zeros::<bf16>((m * n) as usize).unwrap();
-                let function =
-                    gemm.load_with(LoadOptions::default().checked(checked), &device).unwrap();
+                let function = gemm.load_with(load_options(checked), &device).unwrap();
                 function.launch(&sizes, GemmArgs::new(&a, &b, &mut d)).unwrap();
                 d.to_vec().unwrap()
             };
@@ -281,31 +293,151 @@ fn results_are_the_same_with_checks() {
     }
 }
 
-/// A load with checks leaves out those of accesses that are proved for every launch, and no other.
-#[test]
-fn what_is_proved_for_every_launch_is_not_checked() {
+/// A block of 64 threads. Each looks up an index in `at` and stores the element with this index.
+type Lookup = (Global<i32>, Global<i32>, GlobalMut<i32>);
+
+fn lookup(target: Target) -> Kernel<Lookup> {
     let options = KernelOptions::default().block([64, 1, 1]);
-    let kernel = Kernel::<Params>::build_with(options, "part", Target::SM_80, |k, (x, n)| {
+    let kernel = Kernel::<Lookup>::build_with(options, "lookup", target, |k, (at, x, y)| {
         let t = k.thread_idx().x;
         let tile = k.shared::<i32>(64);
-        tile.store(t, t / 3);
+        tile.store(k, t, t / 3); // proved for every launch
         k.barrier();
-        let other = tile.load(63 - t);
-        let open = tile.load(n);
-        x.store(t, other + open / n);
+        let other = tile.load(k, 63 - t); // proved
+        let i = at.load(k, t); // if `at` has 64 elements
+        let found = x.load(k, i); // depends on data
+        y.store(k, t, found + other); // if `y` has 64 elements
     });
-    let kernel = kernel.unwrap();
-    let device = Device::sim().unwrap();
-    let function = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
-    let checked: Vec<&str> = function.checks().iter().map(|check| check.op).collect();
-    assert_eq!(checked, ["ld", "div", "st"]);
-    let all: Vec<&str> = kernel.checked().unwrap().sites().iter().map(|site| site.op).collect();
-    assert_eq!(all, ["st", "ld", "ld", "div", "st"]);
-    assert!(
-        device
-            .load_with(LoadOptions::default().checked(false), &kernel)
-            .unwrap()
-            .checks()
-            .is_empty()
-    );
+    kernel.unwrap()
+}
+
+/// A load with checks leaves out those of what is proved, for every launch or by a condition on the
+/// launch, and no other.
+#[test]
+fn what_is_proved_is_not_checked() {
+    let (kernel, device) = (lookup(Target::SM_80), Device::sim().unwrap());
+    let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
+    let lines: Vec<u32> = function.checks().iter().map(|check| check.location.line).collect();
+    let all = kernel.checked().unwrap();
+    assert_eq!(lines, [all.sites()[3].location.line]);
+    let ops: Vec<&str> = all.sites().iter().map(|site| site.op).collect();
+    assert_eq!(ops, ["st", "ld", "ld", "ld", "st"]);
+    let conditions: Vec<String> = function.conditions().iter().map(ToString::to_string).collect();
+    assert_eq!(conditions, ["len(p0) >= 64", "len(p2) >= 64"]);
+    let plain = device.load_with(load_options(false), &kernel).unwrap();
+    assert!(plain.checks().is_empty() && plain.conditions().is_empty() && !plain.is_checked());
+}
+
+/// Counts up to `n` of 64 threads.
+fn upto(target: Target) -> Kernel<Params> {
+    let options = KernelOptions::default().block([64, 1, 1]);
+    let kernel = Kernel::<Params>::build_with(options, "upto", target, |k, (x, n)| {
+        let t = k.thread_idx().x;
+        k.if_(t.lt(n), |k| x.store(k, t, x.load(k, t) + 1));
+    });
+    kernel.unwrap()
+}
+
+/// A launch that fulfils the conditions runs the code of a load without checks. Another one runs
+/// the code with all checks: if the launch is correct nevertheless, the results are the same, else
+/// its fault is that of the simulator.
+#[test]
+fn launches_without_the_conditions_are_checked() {
+    let (kernel, device) = (upto(Target::SM_80), Device::sim().unwrap());
+    let [plain, checked] =
+        [false, true].map(|checked| device.load_with(load_options(checked), &kernel).unwrap());
+    assert_eq!((checked.checks().len(), checked.conditions().len()), (0, 1));
+    let ops = |function: &Function<Params>, len: usize, n: i32| {
+        let mut x = device.zeros::<i32>(len).unwrap();
+        let timing = function.time(GRID, (&mut x, n)).unwrap();
+        let ones = x.to_vec().unwrap().iter().filter(|x| **x == 1).count();
+        (timing.thread_ops.unwrap(), ones)
+    };
+    // Each thread below `n` has an element.
+    for (len, n) in [(64, 64), (40, 40), (41, 40), (0, 0), (5, -1)] {
+        assert_eq!(ops(&checked, len, n), ops(&plain, len, n), "{len} {n}");
+    }
+    // The block has no thread beyond 63, so 64 elements suffice for any `n`. The prover may say so
+    // or not; the launch works.
+    assert_eq!(ops(&checked, 64, 1000).1, 64);
+    let mut x = device.zeros::<i32>(39).unwrap();
+    let [own, others] = [&checked, &plain].map(|function| {
+        let result = function.launch(GRID, (&mut x, 40));
+        let Err(RuntimeError::Simulation(error)) = result else { panic!("{result:?}") };
+        error.fault().unwrap().clone()
+    });
+    assert_eq!(own, others);
+}
+
+/// The kernel with all checks is compiled when a launch needs it, also while a graph is recorded.
+#[test]
+fn graphs_record_launches_without_the_conditions() {
+    for device in devices() {
+        let kernel = Kernel::<(Global<i32>, GlobalMut<i32>, i32)>::build(
+            "twice",
+            device.target(),
+            // Correct for every `n` whose product with 2 wraps to 0, which the prover cannot say.
+            |k, (x, y, n)| {
+                let i = k.thread_idx().x + n * 2;
+                y.store(k, i, x.load(k, i) + 1);
+            },
+        );
+        let kernel = kernel.unwrap();
+        let function = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
+        let x = device.upload(&[1; 32]).unwrap();
+        let mut y = device.zeros::<i32>(32).unwrap();
+        let mut graph = device.graph().unwrap();
+        for n in [0, i32::MIN] {
+            graph.launch(&function, Grid::cover(32, 32), (&x, &mut y, n)).unwrap();
+        }
+        let graph = graph.finish().unwrap();
+        drop(function);
+        graph.launch().unwrap();
+        assert_eq!(y.to_vec().unwrap(), [2; 32], "{device}");
+    }
+}
+
+/// A module's functions are checked like those of a load.
+#[test]
+fn modules_evaluate_conditions() {
+    for device in devices() {
+        let (one, two) = (upto(device.target()), lookup(device.target()));
+        let mut module = Module::new(device.target());
+        module.add(&one).unwrap();
+        module.add(&two).unwrap();
+        let options = LoadOptions::default().checked();
+        let loaded = device.load_module_with(options, &module).unwrap();
+        let (one, two) = (loaded.function(&one).unwrap(), loaded.function(&two).unwrap());
+        assert_eq!((one.checks().len(), one.conditions().len()), (0, 1));
+        assert_eq!((two.checks().len(), two.conditions().len()), (1, 2));
+        drop(loaded);
+        let (mut x, at) = (device.zeros(64).unwrap(), device.zeros(65).unwrap());
+        for n in [64, 1000] {
+            one.launch(GRID, (&mut x, n)).unwrap();
+        }
+        let mut y = device.zeros(64).unwrap();
+        two.launch(GRID, (&at, &x, &mut y)).unwrap();
+        let expected: Vec<i32> = (0..64).map(|t| 2 + (63 - t) / 3).collect();
+        assert_eq!(y.to_vec().unwrap(), expected, "{device}");
+    }
+}
+
+/// `deny_checks` refuses kernels that need checks, and launches that would.
+#[test]
+fn checks_can_be_denied() {
+    for device in devices() {
+        let options = LoadOptions::default().deny_checks();
+        let line = line!();
+        let error = device.load_with(options, &lookup(device.target())).unwrap_err();
+        let RuntimeError::ChecksLeft(left) = &error else { panic!("{error}") };
+        assert_eq!((left.count, left.op), (1, "ld"));
+        assert!(left.location.line < line && left.missing.contains(">= 0"), "{error}");
+        let function = device.load_with(options, &upto(device.target())).unwrap();
+        assert!(function.is_checked() && function.checks().is_empty());
+        let mut x = device.zeros(40).unwrap();
+        function.launch(GRID, (&mut x, 40)).unwrap();
+        let error = function.launch(GRID, (&mut x, 41)).unwrap_err();
+        assert!(matches!(error, RuntimeError::ConditionBroken { .. }), "{error}");
+        assert_eq!(x.to_vec().unwrap(), [1; 40]);
+    }
 }

@@ -1334,7 +1334,7 @@ fn violation_in_a_drop() {
     let kernel = Kernel::<(GlobalMut<i32>,)>::build("violates", Target::SM_80, |k, (x,)| {
         x.store(k.thread_idx().x, 7)
     });
-    let options = LoadOptions::default().checked(true);
+    let options = LoadOptions::default().checked();
     let function = device.load_with(options, &kernel.unwrap()).unwrap();
     assert!(function.is_checked());
     let mut x = device.zeros(16).unwrap();

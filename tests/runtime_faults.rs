@@ -100,7 +100,9 @@ fn gpu_child() {
     let device = gpu().unwrap();
     let (wild, kinds) = faulty(&fault, device.target());
     // The hardware is asked, not the checks in the code.
-    let wild = device.load_with(LoadOptions::default().checked(false), &wild).unwrap();
+    #[expect(unsafe_code, reason = "the access is wrong on purpose")]
+    // SAFETY: the hardware refuses the access, as it is to a page that is not mapped or misaligned.
+    let wild = unsafe { device.load_unchecked(&wild) }.unwrap();
     let f = device.load(&axpy(device.target())).unwrap();
     let x = device.upload(&[1.0; 100]).unwrap();
     let mut y = device.upload(&[1.0; 100]).unwrap();

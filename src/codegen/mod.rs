@@ -223,6 +223,12 @@ impl<'k> Module<'k> {
         Ok(())
     }
 
+    /// Returns the module with other code for the same kernels, with the same names and constant
+    /// arrays.
+    pub(crate) fn with_code<'c>(&self, kernels: Vec<&'c KernelIr>) -> Module<'c> {
+        Module { target: self.target, kernels }
+    }
+
     /// Returns the target that was passed to [`new`](Module::new). Kernels that you add must be
     /// built for it.
     pub fn target(&self) -> Target {

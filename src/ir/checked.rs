@@ -183,7 +183,7 @@ impl CheckedKernel {
     /// `proved` says what needs no check in the kernel that it gets.
     pub(crate) fn of(
         ir: &KernelIr,
-        proved: impl Fn(&KernelIr) -> Proved,
+        mut proved: impl FnMut(&KernelIr) -> Proved,
     ) -> Result<CheckedKernel, VerifyErrors> {
         CheckedKernel::new(ir, &proved(ir)).or_else(|errors| {
             match lowered(ir, SourceLocation::caller()) {

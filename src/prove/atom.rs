@@ -42,6 +42,9 @@ pub(super) enum Key {
     Or(Poly, Poly),
     Min(Poly, Poly),
     Max(Poly, Poly),
+    /// The polynomial under a name of its own, for example a row that is made of a tile's row and
+    /// a thread's. Guards and products of it have few terms then.
+    Sum(Poly),
 }
 
 /// An atom that is one of two values.
@@ -68,11 +71,13 @@ pub(super) struct Atom {
 pub(super) struct Atoms {
     all: Vec<Atom>,
     ids: HashMap<Key, AtomId>,
+    /// The atoms that name polynomials.
+    names: Vec<AtomId>,
 }
 
 impl Atoms {
     pub(super) fn get(&self, atom: AtomId) -> &Atom {
-        &self.all[atom as usize]
+        &self.all[atom as usize - 1]
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<AtomId> {
@@ -110,8 +115,12 @@ impl Atoms {
             Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
             Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
             Key::Xor(..) | Key::And(..) | Key::Or(..) => false,
+            Key::Sum(poly) => all(&[poly]),
         };
-        let id = self.all.len() as AtomId;
+        let id = self.all.len() as AtomId + 1;
+        if let Key::Sum(_) = &key {
+            self.names.push(id);
+        }
         self.all.push(Atom {
             key: key.clone(),
             range,
@@ -121,6 +130,82 @@ impl Atoms {
         });
         self.ids.insert(key, id);
         id
+    }
+
+    /// Gives the polynomial's terms a name. Returns the named polynomial.
+    pub(super) fn named(&mut self, poly: &Poly) -> Option<Poly> {
+        let sum = poly.plus_constant(poly.constant.checked_neg()?)?;
+        let is_size = |term: &Term| term.atoms.iter().all(|atom| self.get(*atom).is_launch);
+        let is_plain = !sum.atoms().any(|atom| self.is_complex(atom));
+        if sum.terms.len() < 2 || is_plain || sum.terms.iter().any(is_size) {
+            return Some(poly.clone());
+        }
+        let (range, multiple) = (self.range(&sum), self.multiple(&sum));
+        self.of(Key::Sum(sum), range, multiple).plus_constant(poly.constant)
+    }
+
+    /// Returns whether a search has to look into the atom, as it is one of two values, or made by
+    /// dividing by an unknown.
+    fn is_complex(&self, atom: AtomId) -> bool {
+        let data = self.get(atom);
+        match &data.key {
+            Key::Div(_, by) | Key::Rem(_, by) => by.as_constant().is_none(),
+            _ => data.choice.is_some(),
+        }
+    }
+
+    /// Counts of tiles: quotients by a constant that a launch knows, with the constant.
+    pub(super) fn tile_counts(&self) -> Vec<(AtomId, i128)> {
+        let count = |(id, atom): (usize, &Atom)| match &atom.key {
+            Key::Div(size, by) => {
+                let [Term { atoms, factor: 1 }] = &size.terms[..] else { return None };
+                let [param] = atoms[..] else { return None };
+                let is_param = matches!(self.get(param).key, Key::Param(_));
+                let size = by.as_constant().filter(|by| is_param && size.constant == by - 1)?;
+                Some((id as AtomId + 1, size))
+            }
+            _ => None,
+        };
+        self.all.iter().enumerate().filter_map(count).take(3).collect()
+    }
+
+    /// Puts names in place of the sums that they name.
+    pub(super) fn folded(&self, poly: Poly) -> Poly {
+        let mut poly = poly;
+        for &name in &self.names {
+            let Key::Sum(sum) = &self.get(name).key else { continue };
+            let Some(first) = sum.terms.first() else { continue };
+            let own = poly.terms.iter().find(|term| term.atoms == first.atoms);
+            let Some(scale) = own.map(|term| term.factor).filter(|f| f % first.factor == 0) else {
+                continue;
+            };
+            let scale = scale / first.factor;
+            let is_part = sum.terms.iter().all(|part| {
+                let factor = part.factor.checked_mul(scale);
+                let has = |term: &Term| term.atoms == part.atoms && Some(term.factor) == factor;
+                poly.terms.iter().any(has)
+            });
+            if is_part
+                && let Some(rest) = poly.plus_scaled(sum, -scale)
+                && let Some(folded) = rest.plus_scaled(&Poly::atom(name), scale)
+            {
+                poly = folded;
+            }
+        }
+        poly
+    }
+
+    /// Puts sums in place of their names.
+    pub(super) fn expanded(&self, poly: &Poly) -> Option<Poly> {
+        let mut poly = poly.clone();
+        for &name in self.names.iter().rev() {
+            if poly.contains(name)
+                && let Key::Sum(sum) = &self.get(name).key
+            {
+                poly = poly.with(name, sum)?;
+            }
+        }
+        Some(poly)
     }
 
     /// Returns whether a launch can compute the polynomial.

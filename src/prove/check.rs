@@ -1,7 +1,7 @@
 //! Asks at each operation what has to hold there: bounds, alignment, divisors and promises.
 
 use super::atom::Key;
-use super::claim::{Claim, Deps};
+use super::claim::{Claim, Deps, MAX_DEPS};
 use super::entail::Search;
 use super::numbers;
 use super::pointer::{Pointer, Root};
@@ -162,7 +162,31 @@ impl Walk<'_> {
                 }
             }
         }
-        None
+        let poly = self.without_remainders(poly, by);
+        is_multiple(self, &poly).then_some(deps)
+    }
+
+    /// Replaces remainders by their dividends if that adds a multiple of `by`. So `x + (-x)%8`, a
+    /// multiple of 8, becomes 0.
+    fn without_remainders(&mut self, poly: Poly, by: u128) -> Poly {
+        let mut poly = poly;
+        for _ in 0..3 {
+            let dividend = poly.terms.iter().find_map(|term| {
+                let [atom] = term.atoms[..] else { return None };
+                let Key::Rem(value, divisor) = &self.atoms.get(atom).key else { return None };
+                let multiple = divisor.as_constant()?.checked_mul(term.factor)?;
+                let is_equal = multiple.unsigned_abs().is_multiple_of(by);
+                is_equal.then(|| (atom, value.clone(), term.factor))
+            });
+            // Only in this term: in another one, the factors may be too small.
+            let Some((atom, value, factor)) = dividend else { break };
+            let without = poly.plus_scaled(&Poly::atom(atom), -factor);
+            match without.and_then(|without| without.plus_scaled(&value, factor)) {
+                Some(other) => poly = numbers::tidy(&mut self.atoms, other),
+                None => break,
+            }
+        }
+        poly
     }
 
     /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch
@@ -171,12 +195,14 @@ impl Walk<'_> {
         if let Some(deps) = self.is_multiple(poly, by.into()) {
             return Some(deps);
         }
-        let (poly, mut deps) = self.without_extrema(poly);
+        let (poly, mut deps) = self.without_extrema(&self.atoms.expanded(poly)?);
         if let Some(more) = self.is_multiple(&poly, by.into()) {
             return Some(deps | more);
         }
+        let poly = self.without_remainders(poly, by.into());
         // What a launch knows is put together for each product of the other atoms.
-        let mut parts: Vec<(Product, Poly)> = vec![(Product::new(), Poly::constant(poly.constant))];
+        let mut parts: Vec<(Product, Poly)> =
+            vec![(Product::default(), Poly::constant(poly.constant))];
         for term in &poly.terms {
             let (launch, other): (Product, Product) =
                 term.atoms.iter().copied().partition(|atom| self.atoms.get(*atom).is_launch);
@@ -202,6 +228,10 @@ impl Walk<'_> {
             if sum.as_constant().is_some() {
                 return None;
             }
+            if let Some(more) = self.follows_from_multiples(&sum, left) {
+                deps |= more;
+                continue;
+            }
             // `2*pitch` is a multiple of 16 if `pitch` is one of 8.
             let content = gcd(sum.content(), sum.constant.unsigned_abs());
             let common = gcd(content, left);
@@ -209,10 +239,7 @@ impl Walk<'_> {
                 terms: sum
                     .terms
                     .iter()
-                    .map(|term| Term {
-                        atoms: term.atoms.clone(),
-                        factor: term.factor / common as i128,
-                    })
+                    .map(|term| Term { atoms: term.atoms, factor: term.factor / common as i128 })
                     .collect(),
                 constant: sum.constant / common as i128,
             };
@@ -220,6 +247,26 @@ impl Walk<'_> {
             deps |= self.require_all(Requirement::Multiple { poly: small, by, deps: 0 })?;
         }
         Some(deps)
+    }
+
+    /// Returns the launch conditions by which each term of the polynomial is a multiple of `by`.
+    fn follows_from_multiples(&self, poly: &Poly, by: u128) -> Option<Deps> {
+        if !poly.constant.unsigned_abs().is_multiple_of(by) {
+            return None;
+        }
+        poly.terms.iter().try_fold(0, |deps, term| {
+            let factor = term.factor.unsigned_abs();
+            if factor.is_multiple_of(by) {
+                return Some(deps);
+            }
+            let [atom] = term.atoms[..] else { return None };
+            let known = self.requirements.iter().enumerate().take(MAX_DEPS).find(|(_, known)| {
+                matches!(known, Requirement::Multiple { poly, by: own, deps: 0 }
+                    if poly.as_atom() == Some(atom)
+                        && factor.saturating_mul(u128::from(*own)).is_multiple_of(by))
+            });
+            known.map(|(i, _)| deps | 1 << i)
+        })
     }
 
     /// Replaces minima and maxima by the operand that they are here, if that is known.
@@ -260,12 +307,8 @@ impl Walk<'_> {
         if let Some(deps) = self.is_known(poly) {
             return Some(deps);
         }
-        let guards: Vec<(Poly, Deps)> = self.facts.all[self.facts.universal..]
-            .iter()
-            .rev()
-            .take(3)
-            .map(|fact| (fact.poly.clone(), fact.deps))
-            .collect();
+        let guards: Vec<(Poly, Deps)> =
+            self.facts.guards().rev().take(3).map(|fact| (fact.poly.clone(), fact.deps)).collect();
         let mark = self.facts.mark();
         let below = poly.scaled(-1)?.plus_constant(-1)?;
         let equal = Poly::atom(atom).minus(value)?;
@@ -295,6 +338,15 @@ impl Walk<'_> {
             && let Some(deps) = self.ensure_multiple(since, bytes)
         {
             return Ok(deps);
+        }
+        for (root, known, own, more) in self.facts.aligned.clone() {
+            if root == pointer.root
+                && own.is_multiple_of(by)
+                && let Some(left) = offset.minus(&known)
+                && let Some(deps) = self.ensure_multiple(&left, bytes)
+            {
+                return Ok(deps | more);
+            }
         }
         let ir = self.ir;
         let own = match pointer.root {
@@ -373,15 +425,18 @@ impl Walk<'_> {
         };
         let elem_bytes = self.elem_bytes(access.base);
         let target = self.advanced(pointer, access.index, elem_bytes).ok_or(Open::Index)?;
-        let (offset, since) = (target.offset, target.since);
+        let (offset, since) = (target.offset.clone(), target.since.clone());
         let mut deps = target.deps;
         let mark = self.facts.mark();
         if let Some(lanes) = access.lanes {
             self.only_lanes(lanes);
         }
+        self.bound_names(&offset);
+        let settled = self.settled(&target);
         let found = self.bounds(access, &offset, &len);
         let aligned = self.alignment(pointer, &offset, &since, access.align);
         self.facts.back_to(mark);
+        deps |= settled.ok_or(Open::Index)?;
         deps |= found?;
         deps |= aligned?;
         Ok(deps)

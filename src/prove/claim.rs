@@ -1,6 +1,7 @@
 //! [`Claim`]: what a condition of a kernel says about polynomials. [`Deps`]: which launch
 //! conditions a claim relies on.
 
+use super::pointer::Root;
 use super::poly::Poly;
 
 /// A set of launch conditions, by index.
@@ -18,6 +19,9 @@ pub(super) enum Claim {
     Eq(Poly),
     /// It is not 0.
     Ne(Poly),
+    /// The address this many bytes from the start of the allocation is a multiple of that, if the
+    /// conditions hold.
+    Aligned(Root, Poly, u128, Deps),
 }
 
 /// A boolean value: what holds where it is true, and what holds where it is false.

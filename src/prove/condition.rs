@@ -49,6 +49,88 @@ pub enum LaunchValue {
     Other,
 }
 
+/// What a launch knows, as conditions ask for it. A parameter of another kind has no such value.
+pub(crate) trait LaunchFacts {
+    /// The grid's size in blocks.
+    fn blocks(&self, axis: Axis) -> u32;
+    /// The block's size in threads.
+    fn threads(&self, axis: Axis) -> u32;
+    /// The value of an integer parameter.
+    fn integer(&self, param: u32) -> Option<i128>;
+    /// The length of a buffer in elements.
+    fn len(&self, param: u32) -> Option<u64>;
+    /// The size of a tensor map's box.
+    fn box_bytes(&self, param: u32) -> Option<u64>;
+    /// Whether a buffer starts at a multiple of `bytes`.
+    fn is_aligned(&self, param: u32, bytes: u32) -> bool;
+}
+
+impl LaunchFacts for LaunchValues {
+    fn blocks(&self, axis: Axis) -> u32 {
+        self.blocks[axis.index()]
+    }
+
+    fn threads(&self, axis: Axis) -> u32 {
+        self.threads[axis.index()]
+    }
+
+    fn integer(&self, param: u32) -> Option<i128> {
+        match self.arguments.get(param as usize)? {
+            LaunchValue::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn len(&self, param: u32) -> Option<u64> {
+        match self.arguments.get(param as usize)? {
+            LaunchValue::Buffer { len, .. } => Some(*len),
+            _ => None,
+        }
+    }
+
+    fn box_bytes(&self, param: u32) -> Option<u64> {
+        match self.arguments.get(param as usize)? {
+            LaunchValue::Map { box_bytes } => Some(*box_bytes),
+            _ => None,
+        }
+    }
+
+    fn is_aligned(&self, param: u32, bytes: u32) -> bool {
+        matches!(self.arguments.get(param as usize), Some(LaunchValue::Buffer { alignment, .. })
+            if alignment.is_multiple_of(u64::from(bytes).max(1)))
+    }
+}
+
+/// Integers that conditions are evaluated with: `i64`, which is fast, or `i128`, if a value does not
+/// fit.
+trait Number: Ord + Copy + TryFrom<i128> + Into<i128> {
+    fn plus(self, other: Self) -> Option<Self>;
+    fn times(self, other: Self) -> Option<Self>;
+    /// The quotient, rounded down, and the remainder. `None` if `by` is not positive.
+    fn divided(self, by: Self) -> Option<(Self, Self)>;
+}
+
+macro_rules! number {
+    ($int:ty) => {
+        impl Number for $int {
+            fn plus(self, other: Self) -> Option<Self> {
+                self.checked_add(other)
+            }
+
+            fn times(self, other: Self) -> Option<Self> {
+                self.checked_mul(other)
+            }
+
+            fn divided(self, by: Self) -> Option<(Self, Self)> {
+                (by > 0).then(|| (self.div_euclid(by), self.rem_euclid(by)))
+            }
+        }
+    };
+}
+
+number!(i64);
+number!(i128);
+
 /// An expression over what a launch knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expr {
@@ -81,13 +163,30 @@ impl Sum {
         Some(Sum { terms, constant: poly.constant })
     }
 
-    fn eval(&self, launch: &LaunchValues) -> Option<i128> {
-        self.terms.iter().try_fold(self.constant, |sum, (factor, all)| {
-            let product =
-                all.iter().try_fold(*factor, |p, expr| p.checked_mul(expr.eval(launch)?))?;
-            sum.checked_add(product)
-        })
+    /// Returns the sum, or `None` if a value is missing or does not fit.
+    fn eval<T: Number>(&self, launch: &impl LaunchFacts) -> Option<T> {
+        let mut sum = number::<T>(self.constant)?;
+        for (factor, all) in &self.terms {
+            let mut product = number::<T>(*factor)?;
+            for expr in all {
+                product = product.times(expr.eval(launch)?)?;
+            }
+            sum = sum.plus(product)?;
+        }
+        Some(sum)
     }
+
+    /// Returns what `test` says about the sum; `false` if there is none.
+    fn is(&self, launch: &impl LaunchFacts, test: impl Fn(i128) -> bool) -> bool {
+        match self.eval::<i64>(launch) {
+            Some(sum) => test(sum.into()),
+            None => self.eval::<i128>(launch).is_some_and(test),
+        }
+    }
+}
+
+fn number<T: Number>(value: impl Into<i128>) -> Option<T> {
+    T::try_from(value.into()).ok()
 }
 
 impl Expr {
@@ -107,33 +206,19 @@ impl Expr {
         })
     }
 
-    fn eval(&self, launch: &LaunchValues) -> Option<i128> {
-        let argument = |i: u32| launch.arguments.get(i as usize);
+    fn eval<T: Number>(&self, launch: &impl LaunchFacts) -> Option<T> {
+        let pair = |a: &Sum, b: &Sum| Some((a.eval::<T>(launch)?, b.eval::<T>(launch)?));
+        let divided = |a: &Sum, b: &Sum| pair(a, b).and_then(|(a, b)| a.divided(b));
         match self {
-            Expr::Param(i) => match argument(*i)? {
-                LaunchValue::Integer(value) => Some(*value),
-                _ => None,
-            },
-            Expr::Len(i) => match argument(*i)? {
-                LaunchValue::Buffer { len, .. } => Some((*len).into()),
-                _ => None,
-            },
-            Expr::BoxBytes(i) => match argument(*i)? {
-                LaunchValue::Map { box_bytes } => Some((*box_bytes).into()),
-                _ => None,
-            },
-            Expr::Blocks(axis) => Some(launch.blocks[axis.index()].into()),
-            Expr::Threads(axis) => Some(launch.threads[axis.index()].into()),
-            Expr::Div(a, b) => {
-                let (a, b) = (a.eval(launch)?, b.eval(launch)?);
-                (b > 0).then(|| a.div_euclid(b))
-            }
-            Expr::Rem(a, b) => {
-                let (a, b) = (a.eval(launch)?, b.eval(launch)?);
-                (b > 0).then(|| a.rem_euclid(b))
-            }
-            Expr::Min(a, b) => Some(a.eval(launch)?.min(b.eval(launch)?)),
-            Expr::Max(a, b) => Some(a.eval(launch)?.max(b.eval(launch)?)),
+            Expr::Param(param) => number(launch.integer(*param)?),
+            Expr::Len(param) => number(launch.len(*param)?),
+            Expr::BoxBytes(param) => number(launch.box_bytes(*param)?),
+            Expr::Blocks(axis) => number(launch.blocks(*axis)),
+            Expr::Threads(axis) => number(launch.threads(*axis)),
+            Expr::Div(a, b) => divided(a, b).map(|(quotient, _)| quotient),
+            Expr::Rem(a, b) => divided(a, b).map(|(_, remainder)| remainder),
+            Expr::Min(a, b) => pair(a, b).map(|(a, b)| a.min(b)),
+            Expr::Max(a, b) => pair(a, b).map(|(a, b)| a.max(b)),
         }
     }
 }
@@ -210,19 +295,18 @@ impl Condition {
     /// Returns whether the launch fulfils the condition. A value that is missing or does not fit in
     /// 128 bits does not.
     pub fn holds(&self, launch: &LaunchValues) -> bool {
+        self.holds_for(launch)
+    }
+
+    pub(crate) fn holds_for(&self, launch: &impl LaunchFacts) -> bool {
         match &self.test {
             Test::Any(any) => {
-                let holds = |sum: &Sum| sum.eval(launch).is_some_and(|value| value >= 0);
-                any.iter().any(|all| all.iter().all(holds))
+                any.iter().any(|all| all.iter().all(|sum| sum.is(launch, |sum| sum >= 0)))
             }
-            Test::Aligned { param, bytes } => {
-                let argument = launch.arguments.get(*param as usize);
-                matches!(argument, Some(LaunchValue::Buffer { alignment, .. })
-                    if alignment.is_multiple_of(u64::from(*bytes).max(1)))
-            }
+            Test::Aligned { param, bytes } => launch.is_aligned(*param, *bytes),
             Test::Multiple { sum, by } => {
                 let by = i128::from(*by).max(1);
-                sum.eval(launch).is_some_and(|value| value.rem_euclid(by) == 0)
+                sum.is(launch, |sum| sum.rem_euclid(by) == 0)
             }
         }
     }
@@ -254,7 +338,7 @@ impl fmt::Display for Condition {
 fn inequality(ir: &KernelIr, atoms: &Atoms, poly: &Poly) -> String {
     let (mut left, mut right) = (Poly::default(), Poly::default());
     for term in &poly.terms {
-        let mut term = term.clone();
+        let mut term = *term;
         if term.factor > 0 {
             left.terms.push(term);
         } else {

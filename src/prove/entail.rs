@@ -9,21 +9,34 @@
 //! If only atoms are left whose values a launch knows, the rest is a *launch condition*, for
 //! example `len(p0) - n >= 0`. The search may also assume something about a launch on its way, for
 //! example that a pitch is not negative; then the condition is both together.
+//!
+//! A condition must not refuse correct launches. So the search counts the bounds on its way that
+//! perhaps no thread reaches, such as the end of a tile where a guard ends the matrix. A condition
+//! without such bounds is *sharp*.
 
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
-use super::facts::Facts;
+use super::facts::{Fact, Facts, Presume};
+use super::numbers;
 use super::poly::{AtomId, Poly};
 use super::range::Range;
+use crate::ir::LaunchBounds;
+use crate::ir::op::SpecialReg;
 
 /// The maximum count of atoms that one branch of the search eliminates.
-const DEPTH: u32 = 9;
+const DEPTH: u32 = 12;
 
 /// The maximum count of steps of one search.
-const STEPS: u32 = 240;
+const STEPS: u32 = 400;
 
 /// How many steps follow the first launch condition.
-const AFTER: u32 = 60;
+const AFTER: u32 = 16;
+
+/// What must not wrap has at least this much room.
+const ROOM: i128 = 1 << 24;
+
+/// How many steps may compare what a launch knows with the facts about it.
+const LAUNCH: u32 = 8;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;
@@ -45,14 +58,27 @@ pub(super) enum Answer {
 pub(super) struct Found {
     pub(super) all: Vec<Poly>,
     pub(super) deps: Deps,
+    /// Whether each bound on the way is one that some thread reaches, as far as the search can
+    /// tell. Then no correct launch breaks the condition.
+    pub(super) is_sharp: bool,
 }
 
 pub(super) struct Search<'a> {
     pub(super) atoms: &'a mut Atoms,
     pub(super) facts: &'a mut Facts,
+    /// How many steps are left, and how many were taken.
     steps: u32,
+    taken: u32,
     /// Whether to collect launch conditions.
     collects: bool,
+    /// Whether parameters may be presumed to be at least 0.
+    presumes: bool,
+    /// Whether the present branch is about what a launch knows.
+    is_launch: bool,
+    /// How many bounds of the present branch no thread may reach.
+    loose: u32,
+    /// The atoms that the present branch has eliminated.
+    gone: Vec<AtomId>,
     found: Vec<Found>,
     /// What the present branch assumes about the launch.
     assumed: Vec<Poly>,
@@ -64,7 +90,12 @@ impl<'a> Search<'a> {
             atoms,
             facts,
             steps: STEPS,
+            taken: 0,
             collects: false,
+            presumes: false,
+            is_launch: false,
+            loose: 0,
+            gone: Vec::new(),
             found: Vec::new(),
             assumed: Vec::new(),
         }
@@ -73,7 +104,8 @@ impl<'a> Search<'a> {
     /// Decides whether `poly >= 0`, and collects launch conditions if it is not known.
     pub(super) fn decide(mut self, poly: &Poly) -> Answer {
         self.collects = true;
-        match self.prove(poly, 0, DEPTH) {
+        self.presumes = true;
+        match self.start(poly, 0, DEPTH) {
             Some(deps) => Answer::Yes(deps),
             None => Answer::If(self.found),
         }
@@ -81,21 +113,126 @@ impl<'a> Search<'a> {
 
     /// Returns whether `poly >= 0` is known, and what that relies on.
     pub(super) fn known(mut self, poly: &Poly) -> Option<Deps> {
-        self.prove(poly, 0, DEPTH)
+        self.start(poly, 0, DEPTH)
+    }
+
+    /// As [`known`](Search::known), with at most this many steps.
+    pub(super) fn known_within(mut self, poly: &Poly, steps: u32) -> Option<Deps> {
+        self.steps = steps;
+        self.start(poly, 0, DEPTH)
+    }
+
+    /// As [`known`](Search::known), if parameters are not negative.
+    pub(super) fn presumed(mut self, poly: &Poly) -> Option<Deps> {
+        self.presumes = true;
+        self.start(poly, 0, DEPTH)
+    }
+
+    /// Proves the polynomial, first with the smallest values of what only threads decide.
+    fn start(&mut self, poly: &Poly, deps: Deps, depth: u32) -> Option<Deps> {
+        if depth == DEPTH
+            && self.collects
+            && let Some(atom) = self.limit(poly)
+            && let Some(choice) = self.atoms.get(atom).choice.clone()
+        {
+            let (cond, values) = (&choice.cond, [&choice.yes, &choice.no]);
+            let found = self.choose(poly, atom, cond, values, deps, depth - 1);
+            if found.is_some() || self.found.iter().any(|found| found.is_sharp) {
+                return found;
+            }
+        }
+        let mut least = Poly::constant(poly.constant);
+        for term in &poly.terms {
+            let end = match term.atoms[..] {
+                [atom] if self.is_of_thread(atom) => {
+                    let range = self.atoms.get(atom).range;
+                    if term.factor > 0 { range.lo } else { range.hi }.checked_mul(term.factor)
+                }
+                _ => None,
+            };
+            match end {
+                Some(end) => least = least.plus_constant(end)?,
+                None => least.terms.push(*term),
+            }
+        }
+        if least.terms.len() < poly.terms.len()
+            && !least.terms.is_empty()
+            && let Some(found) = self.prove(&least, deps, depth)
+        {
+            return Some(found);
+        }
+        self.prove(poly, deps, depth)
+    }
+
+    /// Returns a limit in the guards of the polynomial's atoms that is one of two values, for example
+    /// the columns of a row, and none beyond the last row.
+    fn limit(&self, poly: &Poly) -> Option<AtomId> {
+        fn choice(atoms: &Atoms, poly: &Poly) -> Option<AtomId> {
+            poly.atoms().find_map(|atom| {
+                let data = atoms.get(atom);
+                match &data.key {
+                    _ if data.choice.is_some() => Some(atom),
+                    Key::Div(a, by) if by.as_constant().is_some() => choice(atoms, a),
+                    _ => None,
+                }
+            })
+        }
+        let has_len = |atom: AtomId| matches!(self.atoms.get(atom).key, Key::Len(_));
+        if !poly.atoms().any(has_len) {
+            return None;
+        }
+        self.facts.guards().rev().find_map(|fact| {
+            let found = choice(self.atoms, &fact.poly)?;
+            let value = self.atoms.get(found).choice.as_ref()?;
+            let mut about = fact.poly.atoms().chain(value.yes.atoms()).chain(value.no.atoms());
+            let is_of = about.any(|atom| poly.contains(atom));
+            (is_of && !poly.contains(found)).then_some(found)
+        })
+    }
+
+    /// Returns whether the atom is made of the thread's index and constants, and no guard bounds
+    /// it. Then it reaches the ends of its range.
+    fn is_of_thread(&self, atom: AtomId) -> bool {
+        self.is_made_of_thread(atom) && !self.is_guarded(atom)
+    }
+
+    fn is_made_of_thread(&self, atom: AtomId) -> bool {
+        fn is_of(search: &Search<'_>, atom: AtomId) -> bool {
+            let data = search.atoms.get(atom);
+            match &data.key {
+                Key::Register(_) => data.range.hi < i128::from(LaunchBounds::MAX_THREADS),
+                Key::Div(a, by) | Key::Rem(a, by) => {
+                    by.as_constant().is_some() && a.atoms().all(|atom| is_of(search, atom))
+                }
+                _ => false,
+            }
+        }
+        let data = self.atoms.get(atom);
+        !data.is_launch && matches!(data.key, Key::Div(..) | Key::Rem(..)) && is_of(self, atom)
     }
 
     fn prove(&mut self, poly: &Poly, deps: Deps, depth: u32) -> Option<Deps> {
         if let Some(dead) = self.facts.dead {
             return Some(deps | dead);
         }
+        let poly = &numbers::tidy(self.atoms, poly.clone());
         let (range, range_deps) = self.facts.range_of(self.atoms, poly);
         if range.lo >= 0 {
             return Some(deps | range_deps);
+        }
+        if self.presumes {
+            // What must not wrap has room for sizes.
+            let presume = if poly.constant >= ROOM { Presume::All } else { Presume::Pitches };
+            let (range, own) = self.facts.presumed_range_of(self.atoms, poly, presume);
+            if range.lo >= 0 {
+                return Some(deps | own);
+            }
         }
         if poly.terms.is_empty() || depth == 0 || self.steps == 0 {
             return None;
         }
         self.steps -= 1;
+        self.taken += 1;
         let mut order: Vec<AtomId> = poly.atoms().collect();
         order.sort_unstable();
         order.dedup();
@@ -111,8 +248,32 @@ impl<'a> Search<'a> {
         if is_launch && self.collects && range.hi >= 0 {
             self.note(Some(poly), deps);
         }
+        if is_launch && self.collects && !self.is_launch {
+            let steps = self.steps;
+            self.steps = steps.min(LAUNCH);
+            self.is_launch = true;
+            let found = self.eliminated(poly, order, deps, depth);
+            self.is_launch = false;
+            self.steps = steps - (steps.min(LAUNCH) - self.steps);
+            return found;
+        }
+        self.eliminated(poly, order, deps, depth)
+    }
+
+    /// Eliminates one of the atoms.
+    fn eliminated(
+        &mut self,
+        poly: &Poly,
+        order: Vec<AtomId>,
+        deps: Deps,
+        depth: u32,
+    ) -> Option<Deps> {
+        let is_launch = order.first().is_some_and(|atom| self.atoms.get(*atom).is_launch);
         let mut tried = 0;
         for atom in order {
+            if self.steps == 0 {
+                return None;
+            }
             let Some((coefficient, rest)) = poly.split(atom) else { continue };
             let Some((sign, sign_deps)) = self.sign(&coefficient, depth) else {
                 if !is_launch && self.atoms.is_launch(&coefficient) {
@@ -144,17 +305,19 @@ impl<'a> Search<'a> {
 
     /// Returns whether a condition of the place bounds the atom.
     fn is_guarded(&self, atom: AtomId) -> bool {
-        self.facts.all[self.facts.universal..].iter().any(|fact| fact.poly.contains(atom))
+        self.facts.guards().any(|fact| fact.poly.contains(atom))
     }
 
     /// Notes what a launch has to fulfil.
     fn note(&mut self, poly: Option<&Poly>, deps: Deps) {
         let all: Vec<Poly> = self.assumed.iter().chain(poly).cloned().collect();
-        let found = Found { all, deps };
+        let found = Found { all, deps, is_sharp: self.loose == 0 };
         if self.found.len() < CONDITIONS && !self.found.contains(&found) {
             self.found.push(found);
             // The first ones are the best ones.
-            self.steps = self.steps.min(AFTER);
+            if self.loose == 0 {
+                self.steps = self.steps.min(AFTER);
+            }
         }
     }
 
@@ -179,17 +342,20 @@ impl<'a> Search<'a> {
     /// them, that is a condition of both together.
     fn both_cases(
         &mut self,
-        cases: [(&[Claim], Option<Poly>); 2],
-        (deps, claim_deps): (Deps, Deps),
+        cases: [(Vec<(Claim, Deps)>, Option<Poly>); 2],
+        deps: Deps,
         depth: u32,
     ) -> Option<Deps> {
         let before = std::mem::take(&mut self.found);
-        let mut open = vec![Found { all: Vec::new(), deps }];
+        let (steps, taken) = (self.steps, self.taken);
+        let mut open = vec![Found { all: Vec::new(), deps, is_sharp: true }];
         let mut proved = Some(deps);
         for (claims, poly) in cases {
+            // A condition of the first case must not end the search for one of the second.
+            self.steps = steps.saturating_sub(self.taken - taken);
             let mark = self.facts.mark();
-            for claim in claims {
-                self.assume(claim, claim_deps);
+            for (claim, own) in &claims {
+                self.assume(claim, *own);
             }
             let own = poly.and_then(|poly| self.prove(&poly, deps, depth));
             self.facts.back_to(mark);
@@ -197,13 +363,15 @@ impl<'a> Search<'a> {
             let mut next = Vec::new();
             for known in &open {
                 if let Some(own) = own {
-                    next.push(Found { all: known.all.clone(), deps: known.deps | own });
+                    next.push(Found { deps: known.deps | own, ..known.clone() });
                     continue;
                 }
-                for one in found.iter().take(2) {
+                let sharp_first = found.iter().filter(|one| one.is_sharp);
+                for one in sharp_first.chain(found.iter().filter(|one| !one.is_sharp)).take(2) {
                     let mut all = known.all.clone();
                     all.extend(one.all.iter().filter(|poly| !known.all.contains(poly)).cloned());
-                    next.push(Found { all, deps: known.deps | one.deps });
+                    let is_sharp = known.is_sharp && one.is_sharp;
+                    next.push(Found { all, deps: known.deps | one.deps, is_sharp });
                 }
             }
             open = next;
@@ -214,6 +382,9 @@ impl<'a> Search<'a> {
         }
         self.found = before;
         if proved.is_none() && self.collects {
+            if open.iter().any(|one| one.is_sharp) {
+                self.steps = self.steps.min(AFTER);
+            }
             for one in open {
                 if self.found.len() < CONDITIONS && !self.found.contains(&one) {
                     self.found.push(one);
@@ -235,8 +406,11 @@ impl<'a> Search<'a> {
         if range.hi <= 0 {
             return Some((-1, deps));
         }
+        if let Some(sign) = self.presumed_sign(poly, Presume::Pitches) {
+            return Some(sign);
+        }
         let collects = std::mem::take(&mut self.collects);
-        let depth = depth.min(4) - 1;
+        let depth = depth.min(3) - 1;
         let mut sign = self.prove(poly, 0, depth).map(|deps| (1, deps));
         if sign.is_none()
             && let Some(negated) = poly.scaled(-1)
@@ -244,7 +418,27 @@ impl<'a> Search<'a> {
             sign = self.prove(&negated, 0, depth).map(|deps| (-1, deps));
         }
         self.collects = collects;
-        sign
+        sign.or_else(|| self.presumed_sign(poly, Presume::All))
+    }
+
+    fn presumed_sign(&self, poly: &Poly, presume: Presume) -> Option<(i128, Deps)> {
+        if !self.presumes {
+            return None;
+        }
+        let (range, own) = self.facts.presumed_range_of(self.atoms, poly, presume);
+        match range {
+            Range { lo: 0.., .. } => Some((1, own)),
+            Range { hi: ..=0, .. } => Some((-1, own)),
+            _ => None,
+        }
+    }
+
+    /// Searches on behind a bound that no thread may reach.
+    fn loosely<T>(&mut self, is_loose: bool, search: impl FnOnce(&mut Self) -> T) -> T {
+        self.loose += u32::from(is_loose);
+        let found = search(self);
+        self.loose -= u32::from(is_loose);
+        found
     }
 
     /// Tries each bound of the atom, whose coefficient has the given sign.
@@ -257,26 +451,92 @@ impl<'a> Search<'a> {
         deps: Deps,
         depth: u32,
     ) -> Option<Deps> {
-        let next = depth - 1;
+        self.gone.push(atom);
+        let found = self.bounded(poly, (atom, sign), coefficient, rest, deps, depth - 1);
+        self.gone.pop();
+        found
+    }
+
+    fn bounded(
+        &mut self,
+        poly: &Poly,
+        (atom, sign): (AtomId, i128),
+        coefficient: &Poly,
+        rest: &Poly,
+        deps: Deps,
+        next: u32,
+    ) -> Option<Deps> {
         if let Some(choice) = self.atoms.get(atom).choice.clone() {
             let both = self.choose(poly, atom, &choice.cond, [&choice.yes, &choice.no], deps, next);
             if both.is_some() {
                 return both;
             }
         }
-        if let Some(found) = self.definition(poly, (atom, sign), deps, next) {
+        // Some thread reaches the end of an index that is made of the thread's alone, unless a guard
+        // is on this side.
+        let is_bounded = |fact: &Fact| fact.poly.sign_of(atom).is_none_or(|own| own == sign);
+        if self.is_made_of_thread(atom) && !self.facts.guards().any(is_bounded) {
+            let before = self.found.len();
+            let range = self.atoms.get(atom).range;
+            let end = coefficient.scaled(if sign > 0 { range.lo } else { range.hi })?.plus(rest)?;
+            let found = self.prove(&end, deps, next);
+            if found.is_some() || self.found.len() > before {
+                return found;
+            }
+        }
+        // Bounds of quotients and sums that were found before are better than their definitions.
+        let is_bounded = |fact: &Fact| {
+            fact.poly
+                .sign_of(atom)
+                .map_or_else(|| fact.poly.split(atom).is_some(), |own| own == sign)
+        };
+        let is_unknown = match &self.atoms.get(atom).key {
+            Key::Sum(_) => true,
+            Key::Div(_, by) => by.as_constant().is_none(),
+            _ => false,
+        };
+        let is_first = !is_unknown && !self.facts.guards().any(is_bounded);
+        if is_first && let Some(found) = self.definition(poly, (atom, sign), deps, next) {
             return Some(found);
         }
+        let mut is_guarded = false;
         for i in (0..self.facts.all.len()).rev() {
             let fact = &self.facts.all[i];
-            if !fact.poly.contains(atom) {
+            // The opposite bound does not help.
+            if fact.poly.sign_of(atom).is_some_and(|own| own != sign) {
                 continue;
             }
-            let (fact, fact_deps) = (fact.poly.clone(), fact.deps);
-            if let Some(found) =
-                self.combine(poly, (atom, sign), coefficient, &fact, deps | fact_deps, next)
-            {
-                return Some(found);
+            if self.steps == 0 {
+                return None;
+            }
+            let is_guard = fact.is_guard && i >= self.facts.universal;
+            let (fact, deps) = (fact.poly.clone(), deps | fact.deps);
+            // The innermost guard counts.
+            // Tile counts are sizes rounded up.
+            let is_derived =
+                !is_guard && i >= self.facts.universal && !self.atoms.get(atom).is_launch;
+            let is_loose = is_guarded && (is_guard || i < self.facts.universal)
+                || is_derived
+                || fact.atoms().any(|other| other != atom && self.gone.contains(&other));
+            is_guarded |= is_guard;
+            let found = self.loosely(is_loose, |search| {
+                if let Some(tight) = search.tightened(&fact)
+                    && let Some(found) =
+                        search.combine(poly, (atom, sign), coefficient, &tight, deps, next)
+                {
+                    return Some(found);
+                }
+                search.combine(poly, (atom, sign), coefficient, &fact, deps, next)
+            });
+            if found.is_some() {
+                return found;
+            }
+        }
+        if !is_first {
+            let found = self
+                .loosely(is_guarded, |search| search.definition(poly, (atom, sign), deps, next));
+            if found.is_some() {
+                return found;
             }
         }
         for i in (0..self.facts.equalities.len()).rev() {
@@ -290,14 +550,74 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        if let Key::Sum(sum) = self.atoms.get(atom).key.clone() {
+            let poly = coefficient.times(&sum)?.plus(rest)?;
+            return self.loosely(is_guarded, |search| search.start(&poly, deps, next));
+        }
         // The ends of the atom's range.
         let (range, range_deps) = self.facts.range(self.atoms, atom);
         let end = if sign > 0 { range.lo } else { range.hi };
         if end.abs() < Range::LIMIT {
             let poly = coefficient.scaled(end)?.plus(rest)?;
-            return self.prove(&poly, deps | range_deps, next);
+            let is_loose = is_guarded || self.is_coarse(atom, sign);
+            return self.loosely(is_loose, |search| search.prove(&poly, deps | range_deps, next));
         }
         None
+    }
+
+    /// Returns whether the end of the atom's range, the lower one for a positive `sign`, may be a
+    /// value that it never has.
+    fn is_coarse(&self, atom: AtomId, sign: i128) -> bool {
+        let data = self.atoms.get(atom);
+        match &data.key {
+            Key::Value(..) | Key::Start(_) | Key::Sum(_) => true,
+            Key::Trip(..) | Key::Trips(..) => data.range.hi >= i128::from(i32::MAX) - 1,
+            // There is always a first block.
+            Key::Register(_) => sign < 0 && data.range.hi > i128::from(LaunchBounds::MAX_THREADS),
+            _ => false,
+        }
+    }
+
+    /// Makes use of common factors: if `n - 1 - 8*i >= 0`, then `8*((n - 1)/8) - 8*i >= 0`.
+    fn tightened(&mut self, fact: &Poly) -> Option<Poly> {
+        let mut launch = Poly::constant(fact.constant);
+        let mut others = Poly::default();
+        for term in &fact.terms {
+            let is_launch = term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch);
+            let part = if is_launch { &mut launch } else { &mut others };
+            part.terms.push(*term);
+        }
+        let common = i128::try_from(self.atoms.multiple(&others)).ok().filter(|all| *all > 1)?;
+        if self.atoms.multiple(&launch).is_multiple_of(common.unsigned_abs()) {
+            return None;
+        }
+        let quotient = numbers::div(self.atoms, &launch, &Poly::constant(common))?;
+        others.plus_scaled(&quotient, common)
+    }
+
+    /// Returns a bound that a launch knows: the largest value of the polynomial.
+    fn largest(&self, poly: &Poly) -> Option<Poly> {
+        let mut sum = Poly::constant(poly.constant);
+        for term in &poly.terms {
+            let own = Poly { terms: [*term].into_iter().collect(), constant: 0 };
+            let count = match term.atoms[..] {
+                [atom] if term.factor > 0 => match self.atoms.get(atom).key {
+                    Key::Register(SpecialReg::Ctaid(axis)) => {
+                        self.atoms.find(&Key::Register(SpecialReg::Nctaid(axis)))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(count) = count {
+                sum = sum.plus_scaled(&Poly::atom(count).plus_constant(-1)?, term.factor)?;
+            } else if self.atoms.is_launch(&own) {
+                sum = sum.plus(&own)?;
+            } else {
+                return None;
+            }
+        }
+        Some(sum)
     }
 
     /// Tries both values of an atom that is one of two.
@@ -310,8 +630,22 @@ impl<'a> Search<'a> {
         deps: Deps,
         depth: u32,
     ) -> Option<Deps> {
-        let cases = [(&cond.yes[..], poly.with(atom, yes)), (&cond.no[..], poly.with(atom, no))];
-        self.both_cases(cases, (deps | cond.deps, cond.deps), depth)
+        let cases = [(&cond.yes, yes), (&cond.no, no)].map(|(claims, value)| {
+            // What guards say about the atom, they say about its value.
+            let guards: Vec<(Poly, Deps)> =
+                self.facts.guards().map(|fact| (fact.poly.clone(), fact.deps)).collect();
+            let mut claims: Vec<(Claim, Deps)> =
+                claims.iter().map(|claim| (claim.clone(), cond.deps)).collect();
+            for (guard, own) in guards {
+                if let Some(guard) = numbers::replaced(self.atoms, &guard, atom, value) {
+                    claims.push((Claim::Ge(guard), own));
+                }
+            }
+            // The polynomial may have the atom in the operands of a minimum only.
+            let replaced = numbers::replaced(self.atoms, poly, atom, value);
+            (claims, replaced.or_else(|| Some(poly.clone())))
+        });
+        self.both_cases(cases, deps | cond.deps, depth)
     }
 
     /// Adds a claim to the facts.
@@ -319,6 +653,9 @@ impl<'a> Search<'a> {
         match claim {
             Claim::Ge(poly) => self.facts.add(self.atoms, poly.clone(), deps),
             Claim::Eq(poly) => self.facts.add_equal(self.atoms, poly, deps),
+            Claim::Aligned(root, offset, bytes, own) => {
+                self.facts.aligned.push((*root, offset.clone(), *bytes, deps | own));
+            }
             Claim::Ne(poly) => {
                 // If one side is known, the integer is at least one away from zero.
                 for sign in [1, -1] {
@@ -348,6 +685,19 @@ impl<'a> Search<'a> {
         let (coefficient, rest) = poly.split(atom)?;
         match key {
             Key::Div(value, by) => {
+                // The largest quotient, if a launch knows it.
+                if sign < 0
+                    && by.as_constant().is_none()
+                    && !self.atoms.get(atom).is_launch
+                    && coefficient.as_constant().is_none()
+                    && self.atoms.is_launch(&by)
+                    && let Some(most) = self.largest(&value)
+                    && let Some(quotient) = numbers::div(self.atoms, &most, &by)
+                    && let Some(found) =
+                        self.prove(&coefficient.times(&quotient)?.plus(&rest)?, deps, depth)
+                {
+                    return Some(found);
+                }
                 // by*atom <= value <= by*atom + by - 1
                 let scaled = Poly::atom(atom).times(&by)?;
                 let fact = if sign < 0 {
@@ -379,7 +729,7 @@ impl<'a> Search<'a> {
                     let found = self.prove(&a?, deps, depth);
                     return found.or_else(|| self.prove(&b?, deps, depth));
                 }
-                self.both_cases([(&[], a), (&[], b)], (deps, 0), depth)
+                self.both_cases([(Vec::new(), a), (Vec::new(), b)], deps, depth)
             }
             _ => None,
         }
@@ -410,8 +760,10 @@ impl<'a> Search<'a> {
                     deps |= own;
                 } else {
                     let positive = k.plus_constant(-1)?;
+                    let fact = self.facts.all.iter().find(|fact| fact.poly == positive);
+                    let fact = fact.map(|fact| fact.deps);
                     let collects = std::mem::take(&mut self.collects);
-                    let known = self.prove(&positive, 0, depth.min(3));
+                    let known = fact.or_else(|| self.prove(&positive, 0, depth.min(2)));
                     self.collects = collects;
                     match known {
                         Some(known) => deps |= known,

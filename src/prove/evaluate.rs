@@ -13,7 +13,7 @@ use crate::ir::op::{
     Arith, Axis, Compare, Convert, IntArith, Mem, Mma, Op, ShflMode, SpecialReg, Thread, Warp,
 };
 use crate::ir::types::{Scalar, Type};
-use crate::ir::{Entity, OpId, Value};
+use crate::ir::{Entity, OpId, Value, ValueDef};
 
 impl Walk<'_> {
     pub(super) fn evaluate(&mut self, id: OpId) {
@@ -40,6 +40,7 @@ impl Walk<'_> {
             }
             _ if of_type(ty).is_some() => self.number_of(&data.op, result).map(|number| {
                 let poly = numbers::tidy(&mut self.atoms, number.poly);
+                let poly = self.atoms.folded(poly);
                 Known::Number(Number { poly, deps: number.deps })
             }),
             _ => None,
@@ -114,6 +115,9 @@ impl Walk<'_> {
             if ir.type_of(lhs).scalar() == Some(Scalar::Bool) {
                 return None;
             }
+            if let Some(cond) = self.low_bits(lhs, rhs, compare) {
+                return Some(cond);
+            }
             let (a, b) = (self.exact(lhs)?, self.exact(rhs)?);
             let deps = a.deps | b.deps;
             let less = b.poly.minus(&a.poly)?;
@@ -140,6 +144,66 @@ impl Walk<'_> {
             Some(cond.and(&yes).or(&cond.not().and(&no)))
         } else {
             None
+        }
+    }
+
+    /// Returns the pointer whose address the integer is, modulo the width of its type.
+    fn address(&self, value: Value) -> Option<Value> {
+        let ValueDef::Result(op, 0) = self.ir.values[value].def else { return None };
+        let op = &self.ir.ops[op].op;
+        if let Op::Convert(Convert::Cvt { value, .. }) = *op {
+            self.address(value)
+        } else if let Op::Mem(Mem::PtrToInt { base }) = *op {
+            Some(base)
+        } else {
+            None
+        }
+    }
+
+    /// What `(a | b | ..) & (2^n - 1) == 0` says: all of them are multiples of `2^n`.
+    fn low_bits(&mut self, lhs: Value, rhs: Value, compare: Compare) -> Option<Cond> {
+        let ir = self.ir;
+        let constant = |value: Value| constant_of(ir, value)?.as_int();
+        let arith = |value: Value| {
+            let ValueDef::Result(op, 0) = ir.values[value].def else { return None };
+            if let Op::Arith(arith) = &ir.ops[op].op { Some(arith) } else { None }
+        };
+        let (Some(0), Some(&Arith::And { lhs, rhs })) = (constant(rhs), arith(lhs)) else {
+            return None;
+        };
+        let by = constant(rhs)?.checked_add(1).filter(|by| by.count_ones() == 1 && *by > 1)?;
+        let (mut left, mut yes, mut deps) = (vec![lhs], Vec::new(), 0);
+        if !matches!(arith(lhs), Some(Arith::Or { .. })) {
+            return None;
+        }
+        while let Some(value) = left.pop() {
+            if let Some(&Arith::Or { lhs, rhs }) = arith(value) {
+                left.extend([lhs, rhs]);
+            } else if let Some(&Arith::Shr { value, amount }) = arith(value)
+                && let Some(shift @ 0..=16) = constant(amount)
+                && let Some(base) = self.address(value)
+            {
+                // The lowest bits of an address are zero, because elements are aligned.
+                let pointer = self.pointer(base);
+                let unit = 1u128 << shift;
+                if u128::try_from(self.elem_bytes(base)).is_ok_and(|bytes| bytes == unit)
+                    && self.atoms.multiple(&pointer.offset).is_multiple_of(unit)
+                    && let Ok(by) = u128::try_from(by)
+                {
+                    let Pointer { root, offset, deps: own, .. } = &*pointer;
+                    yes.push(Claim::Aligned(*root, offset.clone(), by * unit, *own));
+                }
+            } else if let Some(number) = self.number(value) {
+                let rest = numbers::rem(&mut self.atoms, &number.poly, &Poly::constant(by))?;
+                yes.push(Claim::Eq(rest));
+                deps |= number.deps;
+            }
+        }
+        let cond = Cond { yes, no: Vec::new(), deps };
+        match compare {
+            Compare::Eq => Some(cond),
+            Compare::Ne => Some(cond.not()),
+            _ => None,
         }
     }
 
@@ -196,6 +260,12 @@ impl Walk<'_> {
         }
     }
 
+    /// Puts sums in place of their names, because quotients and bits depend on single terms.
+    fn expanded(&self, number: Option<Number>) -> Option<Number> {
+        let Number { poly, deps } = number?;
+        Some(Number { poly: self.atoms.expanded(&poly)?, deps })
+    }
+
     /// Returns whether all threads of a warp have the same value.
     fn is_uniform(&self, poly: &Poly) -> bool {
         let is_flat = matches!(self.ir.bounds.block, Some([_, 1, 1]));
@@ -220,6 +290,7 @@ impl Walk<'_> {
                     | Key::Or(a, b)
                     | Key::Min(a, b)
                     | Key::Max(a, b) => self.is_uniform(a) && self.is_uniform(b),
+                    Key::Sum(sum) => self.is_uniform(sum),
                     _ => false,
                 }
         })
@@ -256,7 +327,8 @@ impl Walk<'_> {
             for (value, mask) in [(lhs, rhs), (rhs, lhs)] {
                 let mask = constant_of(ir, mask).and_then(|mask| mask.as_int());
                 if let Some(mask) = mask.filter(|mask| (0..1 << (bits - 1)).contains(mask)) {
-                    let a = self.number(value)?;
+                    let a = self.number(value);
+                    let a = self.expanded(a)?;
                     let poly = numbers::and_constant(&mut self.atoms, &a.poly, mask, bits)?;
                     return Some(Number { poly, deps: a.deps });
                 }
@@ -279,9 +351,15 @@ impl Walk<'_> {
             let mut deps = a.deps | b.deps;
             // Rounding toward zero and rounding down agree if nothing is negative.
             deps |= self.ensure(&a.poly)?;
-            deps |= self.ensure(&b.poly.plus_constant(-1)?)?;
+            let (a, b) = (self.expanded(Some(a))?, self.expanded(Some(b))?);
+            let positive = b.poly.plus_constant(-1)?;
+            deps |= self.ensure(&positive)?;
+            self.facts.add_definition(&self.atoms, positive, deps);
             let poly = if let Arith::Div { .. } = arith {
-                numbers::div(&mut self.atoms, &a.poly, &b.poly)?
+                let quotient = numbers::div(&mut self.atoms, &a.poly, &b.poly)?;
+                self.facts.add_definition(&self.atoms, quotient.clone(), deps);
+                self.bound_quotient(&a.poly, &b.poly, &quotient, deps);
+                quotient
             } else {
                 numbers::rem(&mut self.atoms, &a.poly, &b.poly)?
             };
@@ -298,7 +376,8 @@ impl Walk<'_> {
             return (self.atoms.range(&a.poly).lo >= 0).then_some(a);
         }
         if let Arith::Shr { value, amount } = *arith {
-            let a = self.exact(value)?;
+            let a = self.exact(value);
+            let a = self.expanded(a)?;
             let amount = constant_of(ir, amount)?.as_int()?;
             let factor = 1i128.checked_shl(u32::try_from(amount).ok().filter(|n| *n < bits)?)?;
             let poly = numbers::div(&mut self.atoms, &a.poly, &Poly::constant(factor))?;
@@ -306,7 +385,8 @@ impl Walk<'_> {
         }
         if let Arith::Bfe { value, start, count } = *arith {
             let unsigned = of_type(ir.type_of(value))?.lo == 0;
-            let a = self.exact(value)?;
+            let a = self.exact(value);
+            let a = self.expanded(a)?;
             let start = constant_of(ir, start)?.as_int()?;
             let count = constant_of(ir, count)?.as_int()?;
             if !unsigned || !(0..64).contains(&start) || !(0..=64).contains(&count) {
@@ -318,6 +398,7 @@ impl Walk<'_> {
         }
         if let Arith::And { lhs, rhs } | Arith::Or { lhs, rhs } | Arith::Xor { lhs, rhs } = *arith {
             let (a, b) = exact(self, lhs, rhs)?;
+            let (a, b) = (self.expanded(Some(a))?, self.expanded(Some(b))?);
             let deps = a.deps | b.deps;
             if let Arith::And { .. } = arith {
                 for (value, mask) in [(&a, &b), (&b, &a)] {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::atom::Atoms;
 use super::claim::Deps;
+use super::pointer::Root;
 use super::poly::{AtomId, Poly};
 use super::range::Range;
 
@@ -14,6 +15,8 @@ use super::range::Range;
 pub(super) struct Fact {
     pub(super) poly: Poly,
     pub(super) deps: Deps,
+    /// Whether the kernel compares here, rather than that the fact follows from a definition.
+    pub(super) is_guard: bool,
 }
 
 /// `atom == value`, if the conditions of `deps` hold.
@@ -24,16 +27,29 @@ pub(super) struct Equality {
     pub(super) deps: Deps,
 }
 
+/// Which parameters are presumed to be at least 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presume {
+    /// Those of 64 bits. Guards hardly ever say anything about them.
+    Pitches,
+    All,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) all: Vec<Fact>,
     pub(super) equalities: Vec<Equality>,
+    /// Addresses, as offsets into allocations, and what they are multiples of.
+    pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
-    ranges: HashMap<AtomId, (Range, Deps)>,
+    ranges: Vec<Option<(Range, Deps)>>,
     undo: Vec<(AtomId, Option<(Range, Deps)>)>,
     /// How many of `all` hold everywhere.
     pub(super) universal: usize,
+    /// Parameters that may be presumed to be at least 0, each with the launch condition that says
+    /// so. Pitches and strides are signed, but hardly any launch passes a negative one.
+    pub(super) presumed: HashMap<AtomId, Deps>,
     /// Whether the place cannot be reached.
     pub(super) dead: Option<Deps>,
 }
@@ -43,6 +59,7 @@ pub(super) struct Facts {
 pub(super) struct Mark {
     all: usize,
     equalities: usize,
+    aligned: usize,
     undo: usize,
     dead: Option<Deps>,
 }
@@ -52,6 +69,7 @@ impl Facts {
         Mark {
             all: self.all.len(),
             equalities: self.equalities.len(),
+            aligned: self.aligned.len(),
             undo: self.undo.len(),
             dead: self.dead,
         }
@@ -60,14 +78,10 @@ impl Facts {
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.all.truncate(mark.all);
         self.equalities.truncate(mark.equalities);
+        self.aligned.truncate(mark.aligned);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
-                Some((atom, Some(known))) => {
-                    self.ranges.insert(atom, known);
-                }
-                Some((atom, None)) => {
-                    self.ranges.remove(&atom);
-                }
+                Some((atom, known)) => self.ranges[atom as usize] = known,
                 None => break,
             }
         }
@@ -76,9 +90,9 @@ impl Facts {
 
     /// Returns the atom's range here, and what that relies on.
     pub(super) fn range(&self, atoms: &Atoms, atom: AtomId) -> (Range, Deps) {
-        match self.ranges.get(&atom) {
-            Some(known) => *known,
-            None => (atoms.get(atom).range, 0),
+        match self.ranges.get(atom as usize) {
+            Some(Some(known)) => *known,
+            _ => (atoms.get(atom).range, 0),
         }
     }
 
@@ -91,6 +105,48 @@ impl Facts {
             poly.atoms().fold(0, |deps, atom| deps | self.range(atoms, atom).1)
         };
         (range, deps)
+    }
+
+    /// Returns the polynomial's range here if presumed parameters are at least 0, and what that
+    /// relies on.
+    pub(super) fn presumed_range_of(
+        &self,
+        atoms: &Atoms,
+        poly: &Poly,
+        presume: Presume,
+    ) -> (Range, Deps) {
+        let least = match presume {
+            Presume::Pitches => -(1 << 32),
+            Presume::All => 0,
+        };
+        let presumed = |atom: AtomId| {
+            let (known, deps) = self.range(atoms, atom);
+            let is_open = known.lo < 0 && atoms.get(atom).range.lo < least;
+            match is_open.then(|| self.presumed.get(&atom)).flatten() {
+                Some(more) => (Range { lo: 0, hi: known.hi.max(0) }, deps | more),
+                None => (known, deps),
+            }
+        };
+        let range = atoms.range_with(poly, &|atom| presumed(atom).0);
+        (range, poly.atoms().fold(0, |deps, atom| deps | presumed(atom).1))
+    }
+
+    /// Returns the guards of the place.
+    pub(super) fn guards(&self) -> impl DoubleEndedIterator<Item = &Fact> {
+        let local = self.all.get(self.universal..).unwrap_or_default();
+        local.iter().filter(|fact| fact.is_guard)
+    }
+
+    /// Adds `poly >= 0`, which follows from a definition.
+    pub(super) fn add_definition(&mut self, atoms: &Atoms, poly: Poly, deps: Deps) {
+        if self.all.iter().any(|fact| fact.poly == poly) {
+            return;
+        }
+        let count = self.all.len();
+        self.add(atoms, poly, deps);
+        if let Some(fact) = self.all.get_mut(count) {
+            fact.is_guard = false;
+        }
     }
 
     /// Adds `poly >= 0`.
@@ -117,11 +173,19 @@ impl Facts {
             if both.lo > both.hi {
                 self.dead.get_or_insert(deps | known_deps);
             } else if both != known {
-                let before = self.ranges.insert(atom, (both, deps | known_deps));
+                if self.ranges.len() <= atom as usize {
+                    self.ranges.resize(atom as usize + 1, None);
+                }
+                let own = Some((both, deps | known_deps));
+                let before = std::mem::replace(&mut self.ranges[atom as usize], own);
                 self.undo.push((atom, before));
             }
         }
-        self.all.push(Fact { poly, deps });
+        let (range, range_deps) = self.range_of(atoms, &poly);
+        if range.hi < 0 {
+            self.dead.get_or_insert(deps | range_deps);
+        }
+        self.all.push(Fact { poly, deps, is_guard: true });
     }
 
     /// Adds `poly == 0`.

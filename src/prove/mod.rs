@@ -28,7 +28,9 @@
 //! access it asks whether `offset >= 0` and `length - offset - bytes >= 0` follow from the facts of
 //! the place: enclosing conditions, loop ranges, promises. `entail` answers by eliminating one
 //! unknown after the other. If only values that a launch knows are left, the rest is a condition on
-//! the launch.
+//! the launch. A row pitch or a stride may be presumed not to be negative; then that is a condition
+//! too. For example, a guarded access at `row*pitch + column` needs `pitch >= 0` and
+//! `len(x) >= (rows - 1)*pitch + columns`.
 //!
 //! The proof is about accesses. It says nothing about races, uninitialised memory or deadlocks; the
 //! simulator does.
@@ -55,7 +57,8 @@ mod site;
 mod strided;
 mod walk;
 
-pub(crate) use checked::checked;
+pub(crate) use checked::{Guarded, checked, guarded};
+pub(crate) use condition::LaunchFacts;
 pub use condition::{Condition, LaunchValue, LaunchValues};
 pub use proof::{Obligation, Proof, Verdict, What};
 

@@ -4,7 +4,7 @@
 //! decided elsewhere (`walk.rs`).
 
 use super::atom::{Atoms, Key};
-use super::poly::{Poly, gcd};
+use super::poly::{AtomId, Poly, gcd};
 use super::range::Range;
 
 /// Returns `poly / by`, rounded down. `by` must be at least 1.
@@ -82,11 +82,11 @@ fn split_multiples(poly: &Poly, d: i128) -> Option<(Poly, Poly)> {
     let mut rest = Poly::constant(poly.constant.rem_euclid(d));
     for term in &poly.terms {
         if term.factor % d == 0 {
-            let mut term = term.clone();
+            let mut term = *term;
             term.factor /= d;
             whole.terms.push(term);
         } else {
-            rest.terms.push(term.clone());
+            rest.terms.push(*term);
         }
     }
     Some((whole, rest))
@@ -180,6 +180,41 @@ fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
     })
 }
 
+/// Returns the polynomial with `value` in place of the atom, also in the operands of quotients,
+/// minima and maxima. `None` if nothing changes.
+pub(super) fn replaced(atoms: &mut Atoms, poly: &Poly, atom: AtomId, value: &Poly) -> Option<Poly> {
+    let mut changed = false;
+    let mut sum = poly.clone();
+    let mut all: Vec<AtomId> = poly.atoms().collect();
+    all.sort_unstable();
+    all.dedup();
+    for other in all {
+        if other == atom {
+            sum = sum.with(atom, value)?;
+            changed = true;
+            continue;
+        }
+        let (a, b, kind) = match &atoms.get(other).key {
+            Key::Div(a, b) => (a.clone(), b.clone(), 0),
+            Key::Min(a, b) => (a.clone(), b.clone(), 1),
+            Key::Max(a, b) => (a.clone(), b.clone(), 2),
+            _ => continue,
+        };
+        let (x, y) = (replaced(atoms, &a, atom, value), replaced(atoms, &b, atom, value));
+        if x.is_none() && y.is_none() {
+            continue;
+        }
+        let (a, b) = (x.unwrap_or(a), y.unwrap_or(b));
+        let made = match kind {
+            0 => div(atoms, &a, &b)?,
+            kind => min_max(atoms, &a, &b, kind == 1),
+        };
+        sum = sum.with(other, &made)?;
+        changed = true;
+    }
+    changed.then_some(sum)
+}
+
 /// Returns the bits that may be set in the polynomial, if it is never negative.
 pub(super) fn mask(atoms: &Atoms, poly: &Poly) -> Option<u128> {
     let all = atoms.range(poly).mask()?;
@@ -187,7 +222,7 @@ pub(super) fn mask(atoms: &Atoms, poly: &Poly) -> Option<u128> {
     let low = if multiple == 0 { 0 } else { (1u128 << multiple.trailing_zeros()) - 1 };
     let mut parts = u128::try_from(poly.constant).ok();
     for term in &poly.terms {
-        let one = Poly { terms: smallvec::SmallVec::from_iter([term.clone()]), constant: 0 };
+        let one = Poly { terms: smallvec::SmallVec::from_iter([*term]), constant: 0 };
         let bits = atoms.range(&one).mask().map(|mask| {
             let multiple = atoms.multiple(&one);
             mask & !((1u128 << multiple.trailing_zeros()) - 1)
@@ -257,13 +292,17 @@ pub(super) fn or(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
     Some(atoms.of(Key::Or(a.clone(), b.clone()), range, multiple))
 }
 
-/// Returns `a ^ b` of two polynomials that are never negative.
+/// Returns `a ^ b` of two polynomials, of which the one with fewer bits is never negative. The other
+/// one may be: its upper bits stay as they are.
 ///
 /// Swizzles change few bits of a wide offset. So the wide operand is split into the bits above
 /// those of the narrow one, the same bits, and those below. Only the middle bits are unknown: for
 /// example `x ^ (8 * y)` with `y < 8` is `64*(x/64) + 8*m + x%8` with `m < 8`.
 pub(super) fn xor(atoms: &mut Atoms, a: &Poly, b: &Poly) -> Option<Poly> {
-    let (ones_a, ones_b) = (mask(atoms, a)?, mask(atoms, b)?);
+    let (ones_a, ones_b) = match (mask(atoms, a), mask(atoms, b)) {
+        (None, None) => return None,
+        (a, b) => (a.unwrap_or(u128::MAX), b.unwrap_or(u128::MAX)),
+    };
     if ones_a & ones_b == 0 {
         let sum = a.plus(b)?;
         return Some(tidy(atoms, sum));

@@ -29,9 +29,10 @@ pub(super) struct Pointer {
     /// The promised alignment; 1 without a promise.
     pub(super) since_align: u128,
     pub(super) deps: Deps,
-    /// Whether one of the added indices may be of any size. If the whole offset is inside the
-    /// allocation, so is what one such index contributes, but two could cancel each other.
-    pub(super) is_loose: bool,
+    /// The added offsets that may be of any size, in bytes. If the whole offset is inside the
+    /// allocation, so is what one of them adds, but two of different signs could wrap and cancel
+    /// each other.
+    pub(super) loose: Vec<Poly>,
 }
 
 impl Pointer {
@@ -43,7 +44,7 @@ impl Pointer {
             since: zero,
             since_align: 1,
             deps: 0,
-            is_loose: false,
+            loose: Vec::new(),
         }
     }
 }

@@ -4,13 +4,12 @@
 //! `128*ctaid.x + tid.x`. Products of two unknowns appear in row pitches, for example
 //! `row*n + col`.
 
+use std::ops::Deref;
+
 use smallvec::SmallVec;
 
-/// The index of an atom.
+/// The index of an atom, at least 1.
 pub(super) type AtomId = u32;
-
-/// Atoms that are multiplied, sorted. An atom may appear more than once.
-pub(super) type Product = SmallVec<[AtomId; 2]>;
 
 /// The maximum count of terms. Larger polynomials are not followed.
 const TERMS: usize = 40;
@@ -18,8 +17,62 @@ const TERMS: usize = 40;
 /// The maximum degree of a term.
 const DEGREE: usize = 4;
 
+/// Atoms that are multiplied, sorted. An atom may appear more than once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Product {
+    /// Those behind the last atom are 0. Searches copy products all the time, so they own no
+    /// memory.
+    atoms: [AtomId; DEGREE],
+}
+
+impl Product {
+    fn one(atom: AtomId) -> Product {
+        let mut product = Product::default();
+        product.atoms[0] = atom;
+        product
+    }
+
+    /// Returns the product of both, or `None` if its degree is too large.
+    fn times(&self, other: &Product) -> Option<Product> {
+        let count = self.len();
+        let mut product = *self;
+        product.atoms.get_mut(count..count + other.len())?.copy_from_slice(other);
+        product.atoms[..count + other.len()].sort_unstable();
+        Some(product)
+    }
+
+    /// Returns the product without the atom, which may appear only once.
+    fn without(&self, atom: AtomId) -> Product {
+        let mut product = *self;
+        if let Some(position) = self.iter().position(|other| *other == atom) {
+            product.atoms.copy_within(position + 1.., position);
+            product.atoms[DEGREE - 1] = 0;
+        }
+        product
+    }
+}
+
+impl Deref for Product {
+    type Target = [AtomId];
+
+    fn deref(&self) -> &[AtomId] {
+        let count = self.atoms.iter().take_while(|atom| **atom != 0).count();
+        &self.atoms[..count]
+    }
+}
+
+/// Appends atoms in ascending order, [`DEGREE`] at most.
+impl Extend<AtomId> for Product {
+    fn extend<I: IntoIterator<Item = AtomId>>(&mut self, atoms: I) {
+        let count = self.len();
+        for (place, atom) in self.atoms[count..].iter_mut().zip(atoms) {
+            *place = atom;
+        }
+    }
+}
+
 /// `factor` times the product of `atoms`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Term {
     pub(super) atoms: Product,
     pub(super) factor: i128,
@@ -38,7 +91,7 @@ impl Poly {
     }
 
     pub(super) fn atom(atom: AtomId) -> Poly {
-        let term = Term { atoms: SmallVec::from_slice(&[atom]), factor: 1 };
+        let term = Term { atoms: Product::one(atom), factor: 1 };
         Poly { terms: SmallVec::from_iter([term]), constant: 0 }
     }
 
@@ -78,7 +131,7 @@ impl Poly {
             let Some(term) = left.or(right) else { break };
             let sum = left.map_or(0, |left| left.factor).checked_add(scaled)?;
             if sum != 0 {
-                terms.push(Term { atoms: term.atoms.clone(), factor: sum });
+                terms.push(Term { atoms: term.atoms, factor: sum });
             }
         }
         (terms.len() <= TERMS).then_some(Poly { terms, constant })
@@ -120,18 +173,13 @@ impl Poly {
         for term in &self.terms {
             let mut part = Poly::default();
             for other in &other.terms {
-                if term.atoms.len() + other.atoms.len() > DEGREE {
-                    return None;
-                }
-                let mut atoms: Product = term.atoms.iter().chain(&other.atoms).copied().collect();
-                atoms.sort_unstable();
+                let atoms = term.atoms.times(&other.atoms)?;
                 part.terms.push(Term { atoms, factor: term.factor.checked_mul(other.factor)? });
             }
             part.terms.sort_unstable();
-            let own = Term { atoms: term.atoms.clone(), factor: term.factor };
             product = product.plus(&part)?;
             if other.constant != 0 {
-                let own = Poly { terms: SmallVec::from_iter([own]), constant: 0 };
+                let own = Poly { terms: SmallVec::from_iter([*term]), constant: 0 };
                 product = product.plus_scaled(&own, other.constant)?;
             }
         }
@@ -148,10 +196,9 @@ impl Poly {
         let (mut coefficient, mut rest) = (Poly::default(), Poly::constant(self.constant));
         for term in &self.terms {
             match term.atoms.iter().filter(|other| **other == atom).count() {
-                0 => rest.terms.push(term.clone()),
+                0 => rest.terms.push(*term),
                 1 => {
-                    let others: Product =
-                        term.atoms.iter().copied().filter(|other| *other != atom).collect();
+                    let others = term.atoms.without(atom);
                     if others.is_empty() {
                         coefficient.constant = term.factor;
                     } else {
@@ -163,6 +210,16 @@ impl Poly {
         }
         coefficient.terms.sort_unstable();
         (coefficient != Poly::default()).then_some((coefficient, rest))
+    }
+
+    /// Returns the sign of the atom's coefficient: -1, 0 or 1, or `None` if it is no constant.
+    pub(super) fn sign_of(&self, atom: AtomId) -> Option<i128> {
+        let mut terms = self.terms.iter().filter(|term| term.atoms.contains(&atom));
+        match (terms.next(), terms.next()) {
+            (None, _) => Some(0),
+            (Some(term), None) if term.atoms.len() == 1 => Some(term.factor.signum()),
+            _ => None,
+        }
     }
 
     /// Returns the polynomial with `value` in place of the atom.
@@ -196,18 +253,18 @@ mod tests {
 
     #[test]
     fn products_and_splits_agree() {
-        let [a, b] = [0, 1].map(Poly::atom);
+        let [a, b] = [1, 2].map(Poly::atom);
         let sum = a.plus_scaled(&b, 3).unwrap().plus_constant(-2).unwrap();
         let square = sum.times(&sum).unwrap();
         // (a + 3b - 2)^2 = a^2 + 6ab - 4a + 9b^2 - 12b + 4
         assert_eq!((square.terms.len(), square.constant), (5, 4));
-        assert_eq!(square.split(0), None);
-        let product = sum.times(&Poly::atom(2)).unwrap();
-        let (coefficient, rest) = product.split(0).unwrap();
-        assert_eq!(coefficient, Poly::atom(2));
+        assert_eq!(square.split(1), None);
+        let product = sum.times(&Poly::atom(3)).unwrap();
+        let (coefficient, rest) = product.split(1).unwrap();
+        assert_eq!(coefficient, Poly::atom(3));
         assert_eq!(
-            product.with(0, &Poly::constant(2)).unwrap(),
-            rest.plus_scaled(&Poly::atom(2), 2).unwrap()
+            product.with(1, &Poly::constant(2)).unwrap(),
+            rest.plus_scaled(&Poly::atom(3), 2).unwrap()
         );
         assert_eq!(sum.minus(&sum), Some(Poly::default()));
     }

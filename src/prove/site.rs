@@ -4,6 +4,7 @@
 use super::claim::Deps;
 use super::pointer::Root;
 use super::poly::Poly;
+use super::walk::is_implied;
 use crate::ir::OpId;
 use crate::ir::types::Space;
 
@@ -21,6 +22,18 @@ pub(super) enum Requirement {
 }
 
 impl Requirement {
+    /// Returns whether a launch that fulfils this one fulfils the other one, as far as their forms
+    /// show.
+    pub(super) fn implies(&self, other: &Requirement) -> bool {
+        match (self, other) {
+            (Requirement::Any { any, deps }, Requirement::Any { any: others, deps: own }) => {
+                deps == own
+                    && any.iter().all(|strong| others.iter().any(|weak| is_implied(weak, strong)))
+            }
+            _ => self == other,
+        }
+    }
+
     /// The requirements that this one relies on.
     pub(super) fn deps(&self) -> Deps {
         match self {

@@ -28,6 +28,12 @@ use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, VarId};
 /// Offsets up to this many bytes never leave the range of 64 bits when a few are added.
 const SMALL: i128 = 1 << 58;
 
+/// How many guards may weaken a launch condition.
+const GUARDS: usize = 6;
+
+/// The steps of a search for a fact that may be useful.
+const SHORT: u32 = 40;
+
 /// A condition that leaves this much room keeps a value within its type.
 const ROOM: i128 = 1 << 24;
 
@@ -105,6 +111,7 @@ impl<'k> Walk<'k> {
                 ty => match of_type(ty) {
                     Some(range) => {
                         let poly = walk.atoms.of(Key::Param(i), range, 1);
+                        walk.presume(&poly);
                         Known::Number(Number { poly, deps: 0 })
                     }
                     None => Known::Nothing,
@@ -113,6 +120,19 @@ impl<'k> Walk<'k> {
             walk.values[param.value.index()] = known;
         }
         walk
+    }
+
+    /// Prepares the launch condition that a parameter is not negative, for the proofs that need it.
+    fn presume(&mut self, param: &Poly) {
+        if let Some(atom) = param.as_atom()
+            && self.atoms.get(atom).range.lo < 0
+            && self.requirements.len() < MAX_DEPS / 4
+        {
+            let any = vec![vec![param.clone()]];
+            if let Some(deps) = self.require_all(Requirement::Any { any, deps: 0 }) {
+                self.facts.presumed.insert(atom, deps);
+            }
+        }
     }
 
     /// Adds a fact that holds everywhere.
@@ -206,11 +226,99 @@ impl<'k> Walk<'k> {
         if let Some(deps) = self.is_within(&number.poly, all) {
             self.exact.insert(value, deps);
             self.exact_undo.push(value);
-            return Some(Number { poly: number.poly, deps: number.deps | deps });
+            let poly = self.name(&number.poly, all, deps)?;
+            self.values[value.index()] =
+                Known::Number(Number { poly: poly.clone(), deps: number.deps });
+            return Some(Number { poly, deps: number.deps | deps });
         }
         let number = self.unknown(value);
         self.values[value.index()] = Known::Number(number.clone());
         Some(number)
+    }
+
+    /// Names a polynomial that is within a range here, which took a search to find.
+    fn name(&mut self, poly: &Poly, all: Range, deps: Deps) -> Option<Poly> {
+        if self.atoms.is_launch(poly) {
+            return Some(poly.clone());
+        }
+        let named = self.atoms.named(poly)?;
+        if named == *poly && named.terms.len() > 1 {
+            return Some(named);
+        }
+        let above = named.plus_constant(-all.lo)?;
+        let below = named.scaled(-1)?.plus_constant(all.hi)?;
+        for fact in [above, below] {
+            self.facts.add_definition(&self.atoms, fact, deps);
+        }
+        let start = named.plus_constant(-named.constant)?;
+        self.bound_names(&start);
+        Some(named)
+    }
+
+    /// Adds bounds of the polynomial's named sums: indices are not negative, and inside of a tile.
+    pub(super) fn bound_names(&mut self, poly: &Poly) {
+        let mut names: Vec<AtomId> = poly.atoms().collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let Key::Sum(sum) = self.atoms.get(name).key.clone() else { continue };
+            let start = Poly::atom(name);
+            if self.facts.all.iter().any(|fact| fact.poly == start) || !self.derive(start.clone()) {
+                continue;
+            }
+            for (count, size) in self.atoms.tile_counts() {
+                let own = sum.terms.iter().filter(|term| term.factor.abs() < size);
+                let own = Poly { terms: own.cloned().collect(), constant: 0 };
+                let own = self.atoms.range(&own).hi.min(size);
+                let most = Poly::atom(count).scaled(size);
+                let most = most.and_then(|most| most.plus_constant(own - size)?.minus(&start));
+                if most.is_some_and(|most| self.derive(most)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Adds a fact that follows from what is known, if a short search finds it.
+    fn derive(&mut self, fact: Poly) -> bool {
+        let found = Search::new(&mut self.atoms, &mut self.facts).known_within(&fact, SHORT);
+        if let Some(deps) = found {
+            self.facts.add_definition(&self.atoms, fact, deps);
+        }
+        found.is_some()
+    }
+
+    /// Bounds a quotient by the sizes that its dividend is made of: with `b = s*c`, from `a < n*c`
+    /// follows `s*(a/b) < n`.
+    pub(super) fn bound_quotient(&mut self, a: &Poly, b: &Poly, quotient: &Poly, deps: Deps) {
+        if b.as_constant().is_some() || self.atoms.is_launch(a) {
+            return;
+        }
+        let mut sizes: Vec<AtomId> = Vec::new();
+        for atom in a.atoms() {
+            if let Key::Rem(_, by) = &self.atoms.get(atom).key {
+                sizes.extend(by.atoms().filter(|size| self.atoms.get(*size).is_launch));
+            }
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        let scale =
+            i128::try_from(b.content()).ok().filter(|_| b.constant == 0).unwrap_or(1).max(1);
+        let mut unit = b.clone();
+        for term in &mut unit.terms {
+            term.factor /= scale;
+        }
+        for size in sizes {
+            let size = Poly::atom(size);
+            let all = size.times(&unit).and_then(|all| all.minus(a)?.plus_constant(-1));
+            let fact = size.plus_scaled(quotient, -scale).and_then(|left| left.plus_constant(-1));
+            if let (Some(all), Some(fact)) = (all, fact)
+                && let Some(more) =
+                    Search::new(&mut self.atoms, &mut self.facts).known_within(&all, SHORT)
+            {
+                self.facts.add_definition(&self.atoms, fact, deps | more);
+            }
+        }
     }
 
     pub(super) fn is_within(&mut self, poly: &Poly, all: Range) -> Option<Deps> {
@@ -243,16 +351,39 @@ impl<'k> Walk<'k> {
 
     /// Adds an offset in bytes to a pointer.
     pub(super) fn advance(&mut self, pointer: &mut Pointer, by: &Poly) -> Option<()> {
-        let small = Range::new(-SMALL, SMALL);
-        if !self.atoms.range(by).is_within(small) {
-            if pointer.is_loose {
-                pointer.deps |= self.is_within(by, small)?;
-            }
-            pointer.is_loose = true;
+        if !self.atoms.range(by).is_within(Range::new(-SMALL, SMALL)) {
+            pointer.loose.push(by.clone());
         }
         pointer.offset = numbers::tidy(&mut self.atoms, pointer.offset.plus(by)?);
         pointer.since = numbers::tidy(&mut self.atoms, pointer.since.plus(by)?);
         Some(())
+    }
+
+    /// Returns what it relies on that no sum of the pointer's offsets wraps on the way, if the whole
+    /// offset is inside the allocation.
+    pub(super) fn settled(&mut self, pointer: &Pointer) -> Option<Deps> {
+        if pointer.loose.len() < 2 {
+            return Some(0);
+        }
+        let mut deps = 0;
+        let mut negative = Vec::new();
+        for by in &pointer.loose {
+            let above = by.plus_constant(SMALL)?;
+            match Search::new(&mut self.atoms, &mut self.facts).presumed(&above) {
+                Some(own) => deps |= own,
+                None => negative.push(by),
+            }
+        }
+        // If none is far below zero, each sum is hardly larger than the whole offset.
+        if negative.is_empty() {
+            return Some(deps);
+        }
+        // Else only one may be large.
+        let mut deps = 0;
+        for by in &pointer.loose[1..] {
+            deps |= self.is_within(by, Range::new(-SMALL, SMALL))?;
+        }
+        Some(deps)
     }
 
     pub(super) fn cond(&self, value: Value) -> Option<Rc<Cond>> {
@@ -321,9 +452,14 @@ impl<'k> Walk<'k> {
         let mut deps = 0;
         // Nothing was dropped if the launch knew all of it to begin with.
         let is_exact = self.atoms.is_launch(poly);
-        for Found { all, deps: own } in found {
+        for Found { all, deps: own, is_sharp } in found {
             let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
-            if !is_exact && !all.iter().all(|one| self.is_needed(one, poly)) {
+            // Several lengths come from cases whose guards the search lost sight of.
+            let is_split = all.iter().filter(|one| self.has_len(one)).count() > 1;
+            let is_needed = |one: &Poly| {
+                is_sharp && self.is_plain(one) || !is_split && self.is_needed(one, poly)
+            };
+            if !is_exact && !all.iter().all(is_needed) {
                 continue;
             }
             deps |= own;
@@ -338,12 +474,11 @@ impl<'k> Walk<'k> {
             return None;
         }
         // The access happens only if the guards hold that the launch decides.
-        let guards = self.facts.all.get(self.facts.universal..).unwrap_or_default();
-        let guards = guards.iter().filter(|fact| fact.deps == 0);
-        for fact in guards.filter(|fact| self.atoms.is_launch(&fact.poly)).take(3) {
-            let Some(never) = fact.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1)) else {
-                continue;
-            };
+        let guards = self.facts.guards().filter(|fact| fact.deps == 0);
+        let guards = guards.filter(|fact| self.atoms.is_launch(&fact.poly));
+        let never = guards.filter_map(|fact| fact.poly.scaled(-1)?.plus_constant(-1));
+        let never = never.filter(|never| self.atoms.range(never).hi >= 0);
+        for never in never.take(GUARDS) {
             let never = vec![never];
             if !any.contains(&never) {
                 any.push(never);
@@ -378,20 +513,26 @@ impl<'k> Walk<'k> {
             return is_sign || is_plain && (is_order || is_fitting);
         };
         // A guard compares an index of the access with a parameter.
-        let local = self.facts.all.get(self.facts.universal..).unwrap_or_default();
         let is_guarded = |index: AtomId| {
-            local.iter().any(|fact| {
+            self.facts.guards().any(|fact| {
                 let is_guard = fact.poly.contains(index)
                     && fact.poly.atoms().any(|atom| self.depends_on_param(atom));
                 // Both sides of an equation are facts too, but no guards.
                 let opposite = fact.poly.scaled(-1);
-                is_guard && !local.iter().any(|other| Some(&other.poly) == opposite.as_ref())
+                is_guard && !self.facts.guards().any(|other| Some(&other.poly) == opposite.as_ref())
             })
         };
-        let indices: Vec<AtomId> =
-            goal.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
+        // A guard may be about a named sum, or about what it is made of.
+        let expanded = self.atoms.expanded(goal).unwrap_or_default();
+        let indices: Vec<AtomId> = goal
+            .atoms()
+            .chain(expanded.atoms())
+            .filter(|atom| !self.atoms.get(*atom).is_launch)
+            .collect();
         if !indices.iter().any(|atom| is_guarded(*atom)) {
-            return len.factor > 0;
+            // No buffer is longer by the range of a type.
+            let is_short = len.atoms.len() == 1 && poly.constant >= -ROOM;
+            return len.factor > 0 && is_short;
         }
         // The guards' parameters bound the indices, to the element. Only threads and blocks without
         // a guard may reach further.
@@ -406,11 +547,47 @@ impl<'k> Walk<'k> {
             })
     }
 
+    fn has_len(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)))
+    }
+
+    /// Returns whether the condition asks for a buffer as long as sizes say, neither as long as all
+    /// tiles of the grid together, nor by a few elements longer.
+    fn is_plain(&self, poly: &Poly) -> bool {
+        let key = |atom: &AtomId| &self.atoms.get(*atom).key;
+        let len = poly
+            .terms
+            .iter()
+            .find(|term| matches!(term.atoms[..], [one] if matches!(key(&one), Key::Len(_))));
+        let Some(len) = len.map(|term| term.factor).filter(|factor| *factor > 0) else {
+            return false;
+        };
+        let is_pitched = poly.terms.iter().any(|term| term.atoms.len() > 1);
+        (poly.constant >= 0 || is_pitched)
+            && poly.terms.iter().all(|term| {
+                let is_grid = term.atoms.iter().any(|atom| matches!(key(atom), Key::Register(_)));
+                let most = match term.atoms[..] {
+                    [one] => match key(&one) {
+                        Key::Div(_, by) => by.as_constant().unwrap_or(1),
+                        _ => 1,
+                    },
+                    _ => term.factor.abs(),
+                };
+                // What makes the length smaller does not count.
+                term.factor > 0 || !is_grid && term.factor.abs() <= len.saturating_mul(most)
+            })
+    }
+
     /// Returns whether the atom is a parameter, or made of one.
     fn depends_on_param(&self, atom: AtomId) -> bool {
         let any = |poly: &Poly| poly.atoms().any(|atom| self.depends_on_param(atom));
-        match &self.atoms.get(atom).key {
+        let data = self.atoms.get(atom);
+        if let Some(choice) = &data.choice {
+            return any(&choice.yes) || any(&choice.no);
+        }
+        match &data.key {
             Key::Param(_) => true,
+            Key::Sum(sum) => any(sum),
             Key::Div(a, b)
             | Key::Rem(a, b)
             | Key::Xor(a, b)
@@ -424,9 +601,22 @@ impl<'k> Walk<'k> {
 
     pub(super) fn require_all(&mut self, requirement: Requirement) -> Option<Deps> {
         let own = requirement.deps();
-        let index = match self.requirements.iter().position(|known| *known == requirement) {
-            Some(index) => index,
-            None => {
+        // A launch has to fulfil all of them together. So one that follows from another one is the
+        // other one.
+        let known = self.requirements.iter().position(|known| known.implies(&requirement));
+        let is_about_len = matches!(&requirement, Requirement::Any { any, .. }
+            if any.iter().flatten().any(|poly| self.has_len(poly)));
+        let weaker = || {
+            let mut all = self.requirements.iter();
+            all.position(|known| is_about_len && requirement.implies(known))
+        };
+        let index = match (known, known.is_none().then(weaker).flatten()) {
+            (Some(index), _) => index,
+            (None, Some(index)) => {
+                self.requirements[index] = requirement;
+                index
+            }
+            (None, None) => {
                 self.requirements.push(requirement);
                 self.requirements.len() - 1
             }
@@ -575,14 +765,19 @@ impl<'k> Walk<'k> {
                 if a == b {
                     return yes.clone();
                 }
+                let (Some(settled), Some(other)) = (self.settled(a), self.settled(b)) else {
+                    return Known::Nothing;
+                };
                 let choice =
                     Choice { cond: Rc::clone(cond), yes: a.offset.clone(), no: b.offset.clone() };
                 let offset = self.atoms.choose((result, self.generation), Range::ALL, choice);
                 let mut pointer = Pointer::new(a.root);
                 pointer.offset = offset.clone();
-                pointer.since = offset;
-                pointer.deps = a.deps | b.deps;
-                pointer.is_loose = a.is_loose || b.is_loose;
+                pointer.since = offset.clone();
+                pointer.deps = a.deps | b.deps | settled | other;
+                if !a.loose.is_empty() || !b.loose.is_empty() {
+                    pointer.loose.push(offset);
+                }
                 Known::Pointer(Rc::new(pointer))
             }
             _ => Known::Nothing,
@@ -602,7 +797,7 @@ fn simplified(poly: &Poly) -> Option<Poly> {
 }
 
 /// Returns whether each polynomial of `weak` is one of `strong`, or larger by a constant.
-fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
+pub(super) fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
     weak.iter().all(|weak| {
         strong.iter().any(|strong| weak.constant >= strong.constant && weak.terms == strong.terms)
     })

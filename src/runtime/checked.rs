@@ -1,93 +1,94 @@
-//! Loads and launches kernels that are built with access checks (the option
-//! `LoadOptions::checked`). Such a kernel takes additional arguments; [`Checked`] appends them.
+//! Loads and launches kernels with checks (the option `LoadOptions::checked`). If checks are in the
+//! code, the kernel takes additional arguments; [`Checked`] appends them.
 
 use std::sync::Arc;
 
 use super::argument::{Arg, ArgList, ArgValue};
-use super::cuda;
-use super::device::Device;
+use super::checks_left::ChecksLeft;
+use super::device::{Backend, Device};
 use super::error::RuntimeError;
+use super::guard::Guard;
 use super::load_options::LoadOptions;
-use crate::codegen::{Module, Ptx};
 use crate::ir::types::{Const, Scalar, Type};
-use crate::ir::{CheckedKernel, Kernel, KernelIr, Signature, Site, Target, Untyped};
-use crate::prove;
+use crate::ir::{CheckedKernel, KernelIr, Signature, Site, VerifyErrors};
+use crate::prove::{self, Guarded};
 
-/// A kernel to which access checks were added, ready to be loaded instead of the original one.
+/// What makes a kernel's launches safe: the checks in its code, and the conditions on a launch
+/// without which it needs more of them.
 #[derive(Clone, Debug)]
-pub(super) struct WithChecks(Arc<CheckedKernel>);
+pub(super) struct WithChecks {
+    /// The kernel with checks, to load instead of the original one; `None` if it needs none.
+    code: Option<Arc<CheckedKernel>>,
+    guard: Option<Arc<Guard>>,
+}
 
 impl WithChecks {
-    /// Returns the kernel with checks, or `None` if the options do not ask for checks or if the
-    /// checks would exceed a limit.
+    /// Proves the kernel, and adds the checks that a launch needs although it fulfils the kernel's
+    /// conditions. Returns `None` if the options do not ask for checks.
     pub(super) fn new(
         ir: &KernelIr,
-        signature: &Signature,
+        signature: &Arc<Signature>,
         device: &Device,
         options: &LoadOptions<'_>,
-    ) -> Option<WithChecks> {
-        if !options.checks(!device.is_sim()) || !cfg!(feature = "sim") {
-            return None;
+    ) -> Result<Option<WithChecks>, RuntimeError> {
+        let denies = options.denies_checks();
+        if !options.wants_checks(!device.is_sim()) {
+            return Ok(None);
         }
-        prove::checked(ir, signature).ok().map(|checked| WithChecks(Arc::new(checked)))
-    }
-
-    /// Returns all kernels of a module with access checks. Returns `None` if one of them cannot get
-    /// any, so that the module is loaded without checks.
-    #[inline]
-    pub(super) fn of_module(
-        module: &Module<'_>,
-        device: &Device,
-        options: &LoadOptions<'_>,
-    ) -> Option<Vec<WithChecks>> {
-        let checked = |ir: &&KernelIr| {
-            let kernel = Kernel::verify((*ir).clone()).ok()?;
-            WithChecks::new(kernel.ir(), kernel.signature(), device, options)
-        };
-        module.kernels().iter().map(checked).collect()
-    }
-
-    /// Puts kernels with checks into one module, which is loaded instead of the original one.
-    #[inline]
-    pub(super) fn module(checked: &[WithChecks], target: Target) -> Module<'_> {
-        let mut module = Module::new(target);
-        for WithChecks(kernel) in checked {
-            // This cannot fail: the checked kernels have the same names and constant arrays as the
-            // plain ones.
-            let _ = module.add(kernel.kernel());
+        let Guarded { checked, conditions, open } =
+            prove::guarded(ir, signature).map_err(|errors| no_room(ir, &errors))?;
+        if denies && let Some(first) = open.first() {
+            return Err(RuntimeError::ChecksLeft(Box::new(ChecksLeft::new(ir, open.len(), first))));
         }
-        module
+        let guard = Guard::new(conditions, ir, signature, options).map(Arc::new);
+        Ok(Some(WithChecks { code: checked.map(Arc::new), guard }))
     }
 
-    pub(super) fn kernel(&self) -> &Kernel<Untyped> {
-        self.0.kernel()
+    /// Adds checks of all that is not proved for every launch.
+    pub(super) fn all(ir: &KernelIr, signature: &Signature) -> Result<WithChecks, RuntimeError> {
+        let checked = prove::checked(ir, signature).map_err(|errors| no_room(ir, &errors))?;
+        Ok(WithChecks { code: Some(Arc::new(checked)), guard: None })
     }
 
-    pub(super) fn code(&self) -> (&KernelIr, Ptx) {
-        (self.0.kernel().ir(), self.0.kernel().ptx())
+    /// Returns the kernel to load: the one with checks, or else `ir`.
+    pub(super) fn loaded<'k>(&'k self, ir: &'k KernelIr) -> &'k KernelIr {
+        self.code.as_ref().map_or(ir, |checked| checked.kernel().ir())
     }
 
     /// Returns the kernel with its checks, for the simulator.
-    pub(super) fn shared(&self) -> &Arc<CheckedKernel> {
-        &self.0
+    pub(super) fn shared(&self) -> Option<&Arc<CheckedKernel>> {
+        self.code.as_ref()
     }
 
-    /// Returns what a launch on the simulator appends to the arguments. It has no address for the
-    /// record of the first violation, because the simulator adds a record of its own to each
-    /// launch.
-    pub(super) fn on_simulator(self) -> Checked {
-        Checked { kernel: self.0, record: None }
+    /// Returns what launches need. On a GPU, makes a record for the kernel's first violation; the
+    /// simulator makes one for each launch.
+    pub(super) fn into_launched(self, device: &Device) -> Result<Launched, RuntimeError> {
+        let WithChecks { code, guard } = self;
+        let checked = match (code, &device.backend) {
+            (None, _) => None,
+            (Some(kernel), Backend::Sim(_)) => Some(Checked { kernel, record: None }),
+            (Some(kernel), Backend::Cuda(context)) => {
+                #[cfg(feature = "sim")]
+                let record = context.record_of(&kernel)?;
+                #[cfg(not(feature = "sim"))]
+                let (record, _) = (0, context);
+                Some(Checked { kernel, record: Some(record) })
+            }
+        };
+        Ok(Launched { checked, guard })
     }
+}
 
-    /// Returns what a launch on a GPU appends to the arguments, with a new record for the kernel's
-    /// first violation.
-    pub(super) fn on_gpu(self, context: &'static cuda::Context) -> Result<Checked, RuntimeError> {
-        #[cfg(feature = "sim")]
-        let record = context.record_of(&self.0)?;
-        #[cfg(not(feature = "sim"))]
-        let (record, _) = (0, context);
-        Ok(Checked { kernel: self.0, record: Some(record) })
-    }
+/// What launches of a kernel need that was loaded with checks.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// The arguments for the checks, if the code has any.
+    pub(super) checked: Option<Checked>,
+    pub(super) guard: Option<Arc<Guard>>,
+}
+
+fn no_room(ir: &KernelIr, errors: &VerifyErrors) -> RuntimeError {
+    RuntimeError::NoRoomForChecks { kernel: ir.name.clone(), errors: Box::new(errors.clone()) }
 }
 
 /// The arguments that a kernel with checks takes in addition to its own: the sizes that the checks

@@ -3,6 +3,7 @@
 
 use crate::errors::errors;
 
+use super::checks_left::ChecksLeft;
 use super::comm::CommError;
 use super::driver_answer::{CudaVersion, DriverStatus, PtxRejection};
 use super::fault::DeviceFault;
@@ -10,7 +11,7 @@ use super::note::CompilerNote;
 use super::ptxas::PtxasError;
 use crate::arch::TensorMapError;
 use crate::ir::types::Type;
-use crate::ir::{ParseTargetError, SignatureError, Target};
+use crate::ir::{ParseTargetError, SignatureError, SourceLocation, Target, VerifyErrors};
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::{ClusterError, Extent, Grid};
 
@@ -216,6 +217,20 @@ errors! {
         /// the stream does not belong to the primary context of {device}: make its context with
         /// `CudaContext::new`
         NotPrimaryContext { device: String },
+        /// {left}
+        ChecksLeft(left: Box<ChecksLeft>),
+        /// this launch of kernel `{kernel}` does not fulfil the condition `{condition}`, on which
+        /// `{op}` at {location} relies: pass other sizes or a longer buffer, or load the kernel
+        /// without `deny_checks`, so that it checks its accesses
+        ConditionBroken {
+            kernel: String,
+            condition: String,
+            op: &'static str,
+            location: SourceLocation,
+        },
+        /// with checks, kernel `{kernel}` exceeds a limit: load it with `load_unchecked`;
+        /// {errors}
+        NoRoomForChecks { kernel: String, errors: Box<VerifyErrors> },
         /// kernel `{kernel}` has no `griddepcontrol_wait`, so a programmatic launch might not see
         /// what the previous launch writes: add one before the first use of memory
         ProgrammaticWithoutWait { kernel: String },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::argument::{Arg, ArgList, ArgValue, Arguments};
 use super::buffer::Memory;
-use super::checked::{Checked, WithChecks};
+use super::checked::{Checked, Launched, WithChecks};
 use super::cuda;
 use super::device::{Backend, Device};
 use super::error::RuntimeError;
@@ -22,6 +22,7 @@ use crate::codegen::ptx_of;
 use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature, Site};
 use crate::launch::grid::Grid;
+use crate::prove::Condition;
 
 /// A kernel with signature `P` that is loaded on a device and ready to launch. Made by
 /// [`Device::load`].
@@ -47,8 +48,14 @@ pub(super) struct Inner {
     /// Set if the kernel contains `griddepcontrol.wait`.
     waits: bool,
     code: Code,
-    /// The checks in the code, if it has any.
-    checked: Option<Checked>,
+    /// What the launches need, if the kernel was loaded with checks.
+    launched: Option<Launched>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Function({} on {})", self.name, self.device)
+    }
 }
 
 pub(super) enum Code {
@@ -73,7 +80,8 @@ pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), Runtime
 }
 
 impl Device {
-    /// Loads a kernel so that it can be launched. On a GPU the driver compiles its PTX, unless
+    /// Loads a kernel so that it can be launched. A load for a GPU proves the kernel's accesses, and
+    /// adds checks where it cannot: see [`Function::conditions`] and [`Function::checks`]. The driver compiles the PTX, unless
     /// [`ModuleCache::shared`](super::ModuleCache::shared) already has the code. Kernels with
     /// `setmaxnreg` are kept in the driver's own cache instead.
     ///
@@ -81,17 +89,35 @@ impl Device {
     /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
     /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
     /// [`SharedTooLarge`](RuntimeError::SharedTooLarge),
+    /// [`NoRoomForChecks`](RuntimeError::NoRoomForChecks),
     /// [`MissingEntry`](RuntimeError::MissingEntry), [`DeviceLost`](RuntimeError::DeviceLost),
     /// [`Driver`](RuntimeError::Driver). The simulator loads every kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
         Function::load(self, kernel, &LoadOptions::default())
     }
 
+    /// Like [`Device::load`], but neither proves nor checks anything: see
+    /// [`LoadOptions::unchecked`].
+    ///
+    /// # Safety
+    /// That of [`LoadOptions::unchecked`].
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    #[allow(unsafe_code, reason = "the caller promises what the kernel accesses")]
+    pub unsafe fn load_unchecked<P>(
+        &self,
+        kernel: &Kernel<P>,
+    ) -> Result<Function<P>, RuntimeError> {
+        Function::load(self, kernel, &LoadOptions::never_checked())
+    }
+
     /// Like [`Device::load`], but with options: access checks, another cache, or `ptxas` as the
     /// compiler.
     ///
     /// # Errors
-    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
+    /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas);
+    /// [`ChecksLeft`](RuntimeError::ChecksLeft).
     pub fn load_with<P>(
         &self,
         options: LoadOptions<'_>,
@@ -109,7 +135,7 @@ impl<P> Clone for Function<P> {
 
 impl<P> fmt::Debug for Function<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({} on {})", self.inner.name, self.inner.device)
+        self.inner.fmt(f)
     }
 }
 
@@ -119,7 +145,9 @@ impl<P> Function<P> {
         kernel: &Kernel<P>,
         options: &LoadOptions<'_>,
     ) -> Result<Function<P>, RuntimeError> {
-        let inner = Inner::load(device, kernel.ir(), kernel.signature(), options)?;
+        let (ir, signature) = (kernel.ir(), kernel.signature());
+        let checks = WithChecks::new(ir, signature, device, options)?;
+        let inner = Inner::load(device, ir, signature, options, checks)?;
         Ok(Function { inner: Arc::new(inner), params: PhantomData })
     }
 
@@ -127,9 +155,9 @@ impl<P> Function<P> {
         device: &Device,
         kernel: &Kernel<P>,
         code: Code,
-        checked: Option<Checked>,
+        launched: Option<Launched>,
     ) -> Function<P> {
-        let inner = Inner::new(device, kernel.ir(), kernel.signature(), code, checked);
+        let inner = Inner::new(device, kernel.ir(), kernel.signature(), code, launched);
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
@@ -138,37 +166,52 @@ impl<P> Function<P> {
         &self.inner.name
     }
 
-    /// Returns whether the loaded code contains checks: see [`LoadOptions::checked`].
+    /// Returns whether the kernel was loaded with checks, the default on a GPU: see
+    /// [`LoadOptions::checked`]. If all its accesses are proved, the code contains none
+    /// nevertheless.
     pub fn is_checked(&self) -> bool {
-        self.inner.checked.is_some()
+        self.inner.launched.is_some()
     }
 
     /// Returns the checks in the loaded code: one for each access, divisor, loop step and promise
-    /// that [`Kernel::prove`] does not prove for every launch. Each names its Rust line, so you can
-    /// look for a bound that the kernel should state. The list is empty if the kernel was loaded
-    /// without checks.
+    /// that [`Kernel::prove`] proves neither for every launch nor by a condition on the launch. Each
+    /// names its Rust line, so you can look for a bound that the kernel should state. The list is
+    /// empty if the kernel was loaded without checks.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target};
     /// use tilewright::runtime::{Device, LoadOptions};
     ///
     /// let device = Device::sim()?;
     /// let options = KernelOptions::default().block([64, 1, 1]);
-    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build_with(options, "fill", device.target(), |k, (x,)| {
-    ///     let (tile, t) = (k.shared::<i32>(64), k.thread_idx().x);
-    ///     tile.store(t, 7); // in bounds in every launch: a block has 64 threads
-    ///     let seven = tile.load(t);
-    ///     x.store(t, seven); // in bounds if the buffer has 64 elements
+    /// type Params = (Global<i32>, Global<f32>, GlobalMut<f32>);
+    /// let kernel = Kernel::<Params>::build_with(options, "gather", device.target(), |k, (at, x, y)| {
+    ///     let t = k.thread_idx().x;
+    ///     let i = at.load(k, t); // in bounds if `at` has 64 elements
+    ///     y.store(k, t, x.load(k, i)); // the load depends on data, so it is checked
     /// })?;
-    /// let function = device.load_with(LoadOptions::default().checked(true), &kernel)?;
-    /// let lines: Vec<u32> = function.checks().iter().map(|check| check.location.line).collect();
-    /// assert_eq!(lines.len(), 1);
+    /// let function = device.load_with(LoadOptions::default().checked(), &kernel)?;
+    /// assert_eq!(function.checks().len(), 1);
+    /// assert_eq!(function.conditions()[0].to_string(), "len(p0) >= 64");
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checks(&self) -> &[Site] {
-        self.inner.checked.as_ref().map_or(&[], Checked::sites)
+        let checked = self.inner.launched.as_ref().and_then(|launched| launched.checked.as_ref());
+        checked.map_or(&[], Checked::sites)
+    }
+
+    /// Returns the conditions that each launch evaluates, for example `len(y) >= n`. If a launch
+    /// does not fulfil them all, it runs the kernel with checks of everything that is not proved
+    /// for every launch. So a launch that is correct nevertheless works, but takes longer, and an
+    /// access out of bounds ends the kernel with its Rust line. The first such launch compiles that
+    /// kernel. After [`LoadOptions::deny_checks`], the launch returns
+    /// [`ConditionBroken`](RuntimeError::ConditionBroken) instead. The list is empty if the kernel
+    /// was loaded without checks.
+    pub fn conditions(&self) -> &[Condition] {
+        let guard = self.inner.launched.as_ref().and_then(|launched| launched.guard.as_ref());
+        guard.map_or(&[], |guard| guard.conditions())
     }
 
     /// Returns the compiler's log for the kernel, which tells registers, spills and shared memory.
@@ -211,11 +254,9 @@ impl<P> Function<P> {
     /// assertion in it fails, a later call that waits for it says so. On the simulator the kernel
     /// has finished when the call returns.
     ///
-    /// **Without checks, a GPU does not check bounds.** A launch checks its grid and the types,
-    /// devices and required lengths of its arguments. Builds with debug assertions and
-    /// [`LoadOptions::checked`] also put access checks into the code. Without them, an index that
-    /// is out of bounds reads or overwrites other GPU memory of this process, although the call is
-    /// safe. The simulator checks every access; see [what is safe](crate::runtime#what-is-safe).
+    /// A launch checks its grid and the types, devices and required lengths of its arguments, and
+    /// evaluates the kernel's [conditions](Function::conditions). If an access is neither proved nor
+    /// follows from them, the code checks it; see [what is safe](crate::runtime#what-is-safe).
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
@@ -421,31 +462,27 @@ impl Launch<'_> {
 }
 
 impl Inner {
-    fn load(
+    pub(super) fn load(
         device: &Device,
         ir: &KernelIr,
         signature: &Arc<Signature>,
         options: &LoadOptions<'_>,
+        checks: Option<WithChecks>,
     ) -> Result<Inner, RuntimeError> {
         check_kernel(device, ir)?;
-        let with_checks = WithChecks::new(ir, signature, device, options);
-        let (code, checked) = match &device.backend {
+        let code = match &device.backend {
             Backend::Sim(context) => {
-                let shared = with_checks.as_ref().map(WithChecks::shared);
-                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
-                (code, with_checks.map(WithChecks::on_simulator))
+                let shared = checks.as_ref().and_then(WithChecks::shared);
+                Code::Sim(simulator::Function::load(context, ir, shared)?)
             }
             Backend::Cuda(context) => {
-                let (loaded, ptx) = match &with_checks {
-                    Some(with_checks) => with_checks.code(),
-                    None => (ir, ptx_of(ir)),
-                };
-                let function = cuda::Function::load(context, loaded, ir, ptx.text(), options)?;
-                let checked = with_checks.map(|checks| checks.on_gpu(context)).transpose()?;
-                (Code::Cuda(function), checked)
+                let loaded = checks.as_ref().map_or(ir, |checks| checks.loaded(ir));
+                let ptx = ptx_of(loaded);
+                Code::Cuda(cuda::Function::load(context, loaded, ir, ptx.text(), options)?)
             }
         };
-        Ok(Inner::new(device, ir, signature, code, checked))
+        let launched = checks.map(|checks| checks.into_launched(device)).transpose()?;
+        Ok(Inner::new(device, ir, signature, code, launched))
     }
 
     fn new(
@@ -453,7 +490,7 @@ impl Inner {
         ir: &KernelIr,
         signature: &Arc<Signature>,
         code: Code,
-        checked: Option<Checked>,
+        launched: Option<Launched>,
     ) -> Inner {
         Inner {
             device: device.clone(),
@@ -466,7 +503,7 @@ impl Inner {
             waits: ir.waits_for_grids(),
             box_modes: ir.box_modes().into(),
             code,
-            checked,
+            launched,
         }
     }
 
@@ -522,7 +559,13 @@ impl Inner {
         if options.programmatic && !this.waits {
             return Err(RuntimeError::ProgrammaticWithoutWait { kernel: this.name.clone() });
         }
-        if let Some(checked) = &this.checked {
+        let mut this = this;
+        if let Some(Launched { guard: Some(guard), .. }) = &this.launched
+            && let Some(broken) = guard.broken(grid, &args.args)
+        {
+            this = guard.otherwise(&this.device, broken)?;
+        }
+        if let Some(Launched { checked: Some(checked), .. }) = &this.launched {
             checked.append(args);
         }
         Ok(Launch { function: this, options, grid, cluster, args: &args.args })

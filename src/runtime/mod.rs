@@ -34,12 +34,12 @@
 //! is complete when the call returns. The exception is [`Pinned`] memory, which tracks its copies
 //! in flight.
 //!
-//! **On a GPU, no access of a kernel without checks is bounds-checked.** The simulator checks every
-//! access against the allocation that its pointer comes from. Builds with debug assertions and
-//! [`LoadOptions::checked`] put checks into the PTX. Without them, a wrong index in a kernel reads
-//! or overwrites other memory of this process. So run each kernel on the simulator first, and
-//! declare the buffer lengths that it needs (`require_len`): each launch then checks them.
-//! `docs/safety.md` has the whole picture.
+//! No access of a kernel leaves its buffer. The simulator checks every access against the allocation
+//! that its pointer comes from. A load for a GPU proves what it can
+//! ([`Kernel::prove`](crate::ir::Kernel::prove)), evaluates launch conditions such as `len(y) >= n`
+//! at each launch ([`Function::conditions`]), and puts checks into the code for the rest
+//! ([`Function::checks`]). [`Device::load_unchecked`] does none of this, and is `unsafe`.
+//! `docs/safety.md` has the whole picture, and what is not covered, such as inline PTX.
 //!
 //! # What is kept
 //!
@@ -71,6 +71,7 @@ mod cache_archive;
 mod cache_disk;
 mod cache_folder;
 mod checked;
+mod checks_left;
 pub mod comm;
 #[cfg(feature = "cublas")]
 mod cublas;
@@ -89,6 +90,7 @@ mod exchange;
 mod fault;
 mod function;
 mod graph;
+mod guard;
 mod launch_options;
 mod limits;
 mod load_options;
@@ -124,6 +126,7 @@ pub use buffer_ref::{AnyElement, BufferElement, BufferMut, BufferRef};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 pub use cache_folder::cache_folder;
+pub use checks_left::ChecksLeft;
 #[cfg(feature = "cublas")]
 pub use cublas::{Cublas, CublasLtPlan};
 #[cfg(feature = "cublas")]

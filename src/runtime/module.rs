@@ -12,7 +12,7 @@ use super::function::{Code, Function, check_kernel};
 use super::load_options::LoadOptions;
 use super::simulator;
 use crate::codegen::Module;
-use crate::ir::{Kernel, KernelIr};
+use crate::ir::{Kernel, KernelIr, Signature};
 
 /// Several kernels on a device, loaded together by [`Device::load_module`]. Compared with loading
 /// each kernel by itself, a GPU compiles their PTX once, and equal constant arrays are stored once.
@@ -22,8 +22,8 @@ pub struct LoadedModule {
     device: Device,
     kernels: Vec<KernelIr>,
     code: Option<Arc<cuda::Module>>,
-    /// The kernels with checks that the code contains.
-    checked: Vec<WithChecks>,
+    /// For each kernel, what its launches need, if the module was loaded with checks.
+    checks: Vec<Option<WithChecks>>,
 }
 
 impl fmt::Debug for LoadedModule {
@@ -94,13 +94,20 @@ impl LoadedModule {
         for ir in module.kernels() {
             check_kernel(device, ir)?;
         }
-        let checked = WithChecks::of_module(module, device, options).unwrap_or_default();
+        let checks = |ir: &&KernelIr| {
+            let signature = Arc::new(Signature::default());
+            WithChecks::new(ir, &signature, device, options)
+        };
+        let checks = module.kernels().iter().map(checks).collect::<Result<Vec<_>, _>>()?;
         let code = match &device.backend {
             Backend::Sim(_) => None,
             Backend::Cuda(context) => {
                 let names: Vec<&str> = module.kernels().iter().map(|ir| ir.name.as_str()).collect();
-                let ptx = WithChecks::module(&checked, module.target()).ptx();
-                let ptx = if checked.is_empty() { module.ptx() } else { ptx };
+                let mut loaded = Vec::new();
+                for (&ir, checks) in module.kernels().iter().zip(&checks) {
+                    loaded.push(checks.as_ref().map_or(ir, |checks| checks.loaded(ir)));
+                }
+                let ptx = module.with_code(loaded).ptx();
                 let names = names.join(", ");
                 Some(Arc::new(cuda::Module::load_with(context, &names, ptx.text(), options)?))
             }
@@ -109,7 +116,7 @@ impl LoadedModule {
             device: device.clone(),
             kernels: module.kernels().iter().copied().cloned().collect(),
             code,
-            checked,
+            checks,
         })
     }
 
@@ -120,24 +127,24 @@ impl LoadedModule {
     /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).
     pub fn function<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
         let ir = kernel.ir();
-        if !self.kernels.iter().any(|known| known.name == ir.name && known == ir) {
+        let known = self.kernels.iter().position(|known| known.name == ir.name && known == ir);
+        let Some(checks) = known.and_then(|known| self.checks.get(known)) else {
             let kernel = kernel.name().to_owned();
             return Err(RuntimeError::NotInModule { kernel });
-        }
-        let with_checks = self.checked.iter().find(|checks| checks.kernel().name() == ir.name);
-        let (context, module) = match (&self.device.backend, &self.code) {
+        };
+        let code = match (&self.device.backend, &self.code) {
             (Backend::Sim(context), _) => {
-                let shared = with_checks.map(WithChecks::shared);
-                let code = Code::Sim(simulator::Function::load(context, ir, shared)?);
-                let checked = with_checks.cloned().map(WithChecks::on_simulator);
-                return Ok(Function::new(&self.device, kernel, code, checked));
+                let shared = checks.as_ref().and_then(WithChecks::shared);
+                Code::Sim(simulator::Function::load(context, ir, shared)?)
             }
             (Backend::Cuda(_), None) => return self.device.load(kernel),
-            (Backend::Cuda(context), Some(module)) => (context, Arc::clone(module)),
+            (Backend::Cuda(_), Some(module)) => {
+                let loaded = checks.as_ref().map_or(ir, |checks| checks.loaded(ir));
+                Code::Cuda(cuda::Function::new(Arc::clone(module), loaded, ir)?)
+            }
         };
-        let loaded = with_checks.map_or(ir, |checks| checks.kernel().ir());
-        let code = Code::Cuda(cuda::Function::new(module, loaded, ir)?);
-        let checked = with_checks.map(|checks| checks.clone().on_gpu(context)).transpose()?;
-        Ok(Function::new(&self.device, kernel, code, checked))
+        let checks = checks.clone();
+        let launched = checks.map(|checks| checks.into_launched(&self.device)).transpose()?;
+        Ok(Function::new(&self.device, kernel, code, launched))
     }
 }

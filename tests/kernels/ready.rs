@@ -161,7 +161,7 @@ impl Double {
 /// What the launches of [`Double`] share: the other kernel, and with which checks it was loaded.
 struct Other {
     increment: Loaded<Add>,
-    checked: Option<bool>,
+    checked: bool,
 }
 
 impl ReadyKernel for Double {
@@ -184,7 +184,7 @@ impl ReadyKernel for Double {
     ) -> Result<Other, RuntimeError> {
         let increment = Add::new(AddConfig { target: self.0, has_summand: false }).unwrap();
         let increment = increment.load_with(options, function.device())?;
-        Ok(Other { increment, checked: options.checked })
+        Ok(Other { checked: increment.function().is_checked(), increment })
     }
 
     fn launch(
@@ -194,7 +194,7 @@ impl ReadyKernel for Double {
         launch: Launch<'_, Self>,
     ) -> Result<(), RuntimeError> {
         let Other { increment, checked } = launch.shared();
-        assert_eq!(*checked, Some(true));
+        assert!(*checked);
         let launch = match *programmatic {
             Some(programmatic) => &launch.programmatic(programmatic),
             None => &launch,
@@ -206,7 +206,7 @@ impl ReadyKernel for Double {
 
 fn load_double(device: &Device) -> Loaded<Double> {
     let double = Double::new(device.target()).unwrap();
-    double.load_with(LoadOptions::default().checked(true), device).unwrap()
+    double.load_with(LoadOptions::default().checked(), device).unwrap()
 }
 
 #[test]

@@ -106,7 +106,9 @@ fn launch(device: &Device, peer: &Peer<'_>) -> Result<(), runtime::RuntimeError>
         };
         args.push(with_element(elem, Make { device, bytes, map, mutable }));
     }
-    let options = LoadOptions::default().checked(false).cache(None);
+    #[expect(unsafe_code, reason = "the process launches one kernel, and checks nothing after it")]
+    // SAFETY: nothing relies on the memory that the mutant may overwrite; the process then ends.
+    let options = unsafe { LoadOptions::default().unchecked() }.cache(None);
     let function: Function<Untyped> = device.load_with(options, &peer.kernel)?;
     let options = LaunchOptions::default().cooperative(peer.subject.is_cooperative());
     std::thread::spawn(|| {

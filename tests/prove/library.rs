@@ -148,16 +148,28 @@ fn launches() -> Vec<Launch> {
         let arguments = [&matrix[..], &matrix, &weight, &sizes].concat();
         launch(norm.ir(), blocks, arguments);
     }
-    let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
-    for (m, n, k) in [(128i64, 256, 64), (100, 200, 52)] {
-        let gemm = Gemm::<f32>::new(config).unwrap();
-        let matrix =
-            |rows: i64, columns: i64| [buffer((rows * columns) as u64), int(columns), int(0)];
-        let sizes = [m, n, k, 1].map(int);
+    let simt = Gemm::<f32>::new(GemmConfig::simt(Target::SM_80, Scalar::F32)).unwrap();
+    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128]);
+    let sm80 = Gemm::<bf16>::new(sm80).unwrap();
+    for (m, n, k, batch, beside) in [
+        (128i64, 256, 64, 1, 0),
+        (100, 200, 56, 1, 0),
+        (100, 201, 64, 1, 0),
+        (129, 1, 8, 1, 8),
+        (300, 72, 200, 3, 24),
+    ] {
+        // Rows are `beside` elements longer than the matrix, except the last one.
+        let matrix = |rows: i64, columns: i64| {
+            let pitch = columns + beside;
+            let len = ((batch - 1) * rows * pitch + (rows - 1) * pitch + columns) as u64;
+            [buffer(len), int(pitch), int(rows * pitch)]
+        };
+        let sizes = [m, n, k, batch].map(int);
         let rest = [LaunchValue::Other, LaunchValue::Other, buffer(0), int(0), int(0), buffer(0)];
         let arguments = [&matrix(m, k)[..], &matrix(n, k), &matrix(m, n), &sizes, &rest].concat();
-        let blocks = (m as u32).div_ceil(128) * (n as u32).div_ceil(128);
-        launch(gemm.ir(), blocks, arguments);
+        let blocks = (m as u32).div_ceil(128) * (n as u32).div_ceil(128) * batch as u32;
+        launch(simt.ir(), blocks, arguments.clone());
+        launch(sm80.ir(), blocks, arguments);
     }
     all
 }

@@ -25,6 +25,7 @@ mod conditions;
 mod generator;
 mod law;
 mod library;
+mod pitched;
 mod random;
 mod subjects;
 mod verdicts;

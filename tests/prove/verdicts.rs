@@ -159,6 +159,36 @@ fn swizzles() {
     );
 }
 
+/// Warp groups number their tiles from 1 on, because group 0 has another role: in group 0, the offset
+/// `16*(group - 1)` would be negative. The swizzle leaves these upper bits alone.
+#[test]
+fn swizzles_of_offsets_that_may_be_negative() {
+    let body = |guard: &str| {
+        format!(
+            "  %g = shr %t, %u4 : i32
+  %in = setp<ge> %g, {guard} : bool
+  if %in {{
+    %g1 = sub %g, %one : i32
+    %a = mul %g1, %c16 : i32
+    %low = and %t, %seven : i32
+    %w = add %a, %low : i32
+    %bit8 = and %t, %eight : i32
+    %bit = shr %bit8, %u1 : i32
+    %i = xor %w, %bit : i32
+    st %s, %i, %one
+    yield
+  }}"
+        )
+    };
+    let shared = |len: u32| {
+        format!("{}\n  %u4 = const 4 : u32", SHARED.replace("x 64", &format!("x {len}")))
+    };
+    // Groups 1 to 3 use 40 elements: 2*16 + 8.
+    expect(&shared(40), &body("%one"), "p");
+    expect(&shared(39), &body("%one"), "o");
+    expect(&shared(40), &body("%zero"), "o");
+}
+
 #[test]
 fn loops_and_rings() {
     // Rows of a tile.

@@ -222,7 +222,7 @@ fn global_arrays_last_as_long_as_the_function() {
         let loaded = device.load_module(&module).unwrap();
         let (f, g) = (loaded.function(&kernel).unwrap(), loaded.function(&other).unwrap());
         let again = device.load(&kernel).unwrap();
-        let checked = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        let checked = device.load_with(LoadOptions::default().checked(), &kernel).unwrap();
         for call in 0..3 {
             for function in [&f, &g, &again, &checked] {
                 let mut out = device.zeros(2).unwrap();
@@ -263,7 +263,8 @@ fn global_arrays_are_checked() {
     .unwrap();
     let mut out = device.zeros(1).unwrap();
     for checked in [false, true] {
-        let options = LoadOptions::default().checked(checked);
+        let options = LoadOptions::default();
+        let options = if checked { options.checked() } else { options };
         let function = device.load_with(options, &kernel).unwrap();
         let error = function.launch(Grid::cover(3, 3), (&mut out,)).unwrap_err().to_string();
         assert!(error.contains("of global array `global0`, made at "), "{error}");

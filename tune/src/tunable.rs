@@ -194,7 +194,7 @@ impl<P: 'static> Loadable for Kernel<P> {
     }
 
     fn load(&self, device: &Device) -> Result<Function<P>, Rejection> {
-        Ok(device.load_with(timed(), self)?)
+        Ok(device.load(self)?)
     }
 
     fn compiler_log(function: &Function<P>) -> &str {
@@ -213,15 +213,10 @@ where
     }
 
     fn load(&self, device: &Device) -> Result<Loaded<K>, Rejection> {
-        Ok(self.load_with(timed(), device)?)
+        Ok(self.load_with(LoadOptions::default(), device)?)
     }
 
     fn compiler_log(function: &Loaded<K>) -> &str {
         function.compiler_log()
     }
-}
-
-/// Returns the load options for kernels that are timed.
-fn timed() -> LoadOptions<'static> {
-    LoadOptions::default().checked(false)
 }

@@ -146,10 +146,10 @@ impl<'b> PipelineState<'b> {
     #[inline]
     pub fn skip(self, steps: Val<'b, i32>) -> Self {
         let stages = self.ring("skip");
-        let ahead = self.stage + steps;
-        let rounds = ahead / stages;
-        let parity = (self.parity + rounds.cvt::<u32>()) & 1;
-        PipelineState { stage: ahead - rounds * stages, parity, ..self }
+        // Unsigned, so that the stage is one of the ring's whatever `steps` is.
+        let ahead = (self.stage + steps).cvt::<u32>();
+        let parity = (self.parity + ahead / stages) & 1;
+        PipelineState { stage: (ahead % stages).cvt(), parity, ..self }
     }
 
     /// Returns the previous stage's state. Use it to release a stage one step after it was read.
