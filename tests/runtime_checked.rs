@@ -301,12 +301,12 @@ fn lookup(target: Target) -> Kernel<Lookup> {
     let kernel = Kernel::<Lookup>::build_with(options, "lookup", target, |k, (at, x, y)| {
         let t = k.thread_idx().x;
         let tile = k.shared::<i32>(64);
-        tile.store(k, t, t / 3); // proved for every launch
+        tile.store(t, t / 3); // proved for every launch
         k.barrier();
-        let other = tile.load(k, 63 - t); // proved
-        let i = at.load(k, t); // if `at` has 64 elements
-        let found = x.load(k, i); // depends on data
-        y.store(k, t, found + other); // if `y` has 64 elements
+        let other = tile.load(63 - t); // proved
+        let i = at.load(t); // if `at` has 64 elements
+        let found = x.load(i); // depends on data
+        y.store(t, found + other); // if `y` has 64 elements
     });
     kernel.unwrap()
 }
@@ -333,7 +333,7 @@ fn upto(target: Target) -> Kernel<Params> {
     let options = KernelOptions::default().block([64, 1, 1]);
     let kernel = Kernel::<Params>::build_with(options, "upto", target, |k, (x, n)| {
         let t = k.thread_idx().x;
-        k.if_(t.lt(n), |k| x.store(k, t, x.load(k, t) + 1));
+        k.if_(t.lt(n), |_| x.store(t, x.load(t) + 1));
     });
     kernel.unwrap()
 }
@@ -379,7 +379,7 @@ fn graphs_record_launches_without_the_conditions() {
             // Correct for every `n` whose product with 2 wraps to 0, which the prover cannot say.
             |k, (x, y, n)| {
                 let i = k.thread_idx().x + n * 2;
-                y.store(k, i, x.load(k, i) + 1);
+                y.store(i, x.load(i) + 1);
             },
         );
         let kernel = kernel.unwrap();

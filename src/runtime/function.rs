@@ -188,8 +188,8 @@ impl<P> Function<P> {
     /// type Params = (Global<i32>, Global<f32>, GlobalMut<f32>);
     /// let kernel = Kernel::<Params>::build_with(options, "gather", device.target(), |k, (at, x, y)| {
     ///     let t = k.thread_idx().x;
-    ///     let i = at.load(k, t); // in bounds if `at` has 64 elements
-    ///     y.store(k, t, x.load(k, i)); // the load depends on data, so it is checked
+    ///     let i = at.load(t); // in bounds if `at` has 64 elements
+    ///     y.store(t, x.load(i)); // the load depends on data, so it is checked
     /// })?;
     /// let function = device.load_with(LoadOptions::default().checked(), &kernel)?;
     /// assert_eq!(function.checks().len(), 1);

@@ -111,7 +111,7 @@ impl<'o> LoadOptions<'o> {
     /// # #[cfg(feature = "sim")] {
     /// # use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, LoadOptions};
-    /// # let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| x.store(k, 0, 7))?;
+    /// # let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| x.store(0, 7))?;
     /// let function = Device::sim()?.load_with(LoadOptions::default().checked(), &kernel)?;
     /// assert!(function.is_checked());
     /// # }
@@ -153,7 +153,7 @@ impl<'o> LoadOptions<'o> {
     /// let device = Device::sim()?;
     /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("fill", Target::SM_80, |k, (x, n)| {
     ///     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-    ///     k.if_(i.lt(n), |k| x.store(k, i, 7));
+    ///     k.if_(i.lt(n), |k| x.store(i, 7));
     /// })?;
     /// let function = device.load_with(LoadOptions::default().deny_checks(), &kernel)?;
     /// let mut x = device.zeros(100)?;
