@@ -1,0 +1,468 @@
+//! [`Plan`]: the layouts and copies that the host computes before it builds the kernel, and the
+//! device code, which starts at `Plan::body`.
+//!
+//! A block is persistent and walks over tiles of D. Thread 0 of the producer warp group loads
+//! blocks of 128 elements along K of A and B by TMA. Each of the two consumer warp groups
+//! multiplies 64 rows at a time with four `wgmma`, waits for them, and adds the scaled sums to its
+//! accumulators. While one consumer scales, the tensor cores work for the other one.
+//!
+//! The first `wgmma` of a tile do not touch the accumulators. So a consumer stores the previous
+//! tile while they run.
+
+use crate::arch::{L2Promotion, Major, TensorMapDesc};
+use crate::ir::builder::Role;
+use crate::ir::op::BarrierForm;
+use crate::ir::types::Scalar;
+use crate::ir::{
+    Body, Element, Global, Kernel, KernelOptions, TensorMap, TensorMapMut, Untyped, Val, range,
+};
+use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
+use crate::tensor::atom::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
+};
+use crate::tensor::copy::{StagedStore, ThrStore, TmaCopy};
+use crate::tensor::mma::SmemOperand;
+use crate::tensor::pipeline::{
+    PipelineState, Tile, TileScheduler, TmaPipeline, WarpRole, warp_roles,
+};
+use crate::tensor::view::{RegisterTensor, SharedTensor};
+
+use super::config::{GROUP, ROWS, ScaledGemmConfig};
+use super::error::ScaledGemmError;
+use super::problem::{BLOCK, ScaledGemmProblem};
+
+/// The elements of A, B and D in the body of the kernel.
+type A = Role<0>;
+type B = Role<1>;
+type D = Role<2>;
+
+/// Alignment of swizzled tiles, in bytes.
+const ALIGN: u32 = 1024;
+/// Bytes of an L2 line.
+const LINE: u32 = 128;
+
+crate::params! {
+    /// The scales and the sizes of a launch.
+    pub(super) struct SizeParams => Sizes<'b> {
+        pub(super) a_scales: Global<f32>,
+        pub(super) b_scales: Global<f32>,
+        /// Elements between the scales of rows, and of blocks along K.
+        pub(super) a_strides: [i32; 2],
+        pub(super) b_strides: [i32; 2],
+        pub(super) a_scale_count: i32,
+        pub(super) b_scale_count: i32,
+        /// Rows of A, and blocks of 128 rows of B.
+        pub(super) rows: i32,
+        pub(super) column_blocks: i32,
+        /// Blocks of 128 elements along K, at least one.
+        pub(super) steps: i32,
+        /// The tiles along M and along N.
+        pub(super) tiles: [i32; 2],
+    }
+}
+
+/// A (M, K), B (N, K) and D (M, N, 1) as tensor maps, and the sizes.
+pub(super) type Params<A, B, D> =
+    (TensorMap<A, 2>, TensorMap<B, 2>, TensorMapMut<D, 3>, SizeParams);
+
+/// Everything about the kernel that is known on the host.
+#[derive(Debug)]
+pub(super) struct Plan {
+    config: ScaledGemmConfig,
+    mma: TiledMma,
+    a_ring: ComposedLayout,
+    b_ring: ComposedLayout,
+    a: TmaCopy,
+    b: TmaCopy,
+    d: StagedStore,
+}
+
+impl Plan {
+    #[inline]
+    pub(super) fn new(config: &ScaledGemmConfig) -> Result<Plan, ScaledGemmError> {
+        config.check()?;
+        let ([rows, columns, depth], stages) = (config.tile, config.stages);
+        if D::scalar() != config.d {
+            let expected = config.d.to_string();
+            return Err(ScaledGemmError::Element { operand: "D", found: D::scalar(), expected });
+        }
+        let (a, b) = (val_type("A", A::scalar())?, val_type("B", B::scalar())?);
+        let op = Wgmma::new(columns, a, b, ValType::F32, OperandSource::Shared);
+        // The layout that `wgmma` reads without bank conflicts.
+        let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(8)?;
+        let order = shape!(0, 1, 2);
+        let ring = |rows: u32| atom.tile_to_shape(&shape!(rows, depth, stages), Some(&order));
+        let copy = |scalar, rows: u32| -> Result<TmaCopy, ScaledGemmError> {
+            Ok(TmaCopy::new(scalar, &atom.tile_to_shape(&shape!(rows, depth), None)?)?)
+        };
+        let groups = layout!((config.consumers(), 1, 1));
+        Ok(Plan {
+            config: *config,
+            mma: TiledMma::new(MmaAtom::new(op)?, &groups, tiler!(_, _, _))?,
+            a_ring: ring(rows)?,
+            b_ring: ring(columns)?,
+            a: copy(A::scalar(), rows)?,
+            b: copy(B::scalar(), columns)?,
+            d: StagedStore::new(config.d, config.store_columns(), config.store_slots())?,
+        })
+    }
+
+    /// Returns the tensor maps of A, B and D.
+    #[inline]
+    pub(super) fn maps(
+        &self,
+        problem: &ScaledGemmProblem,
+    ) -> Result<[TensorMapDesc; 3], ScaledGemmError> {
+        let ScaledGemmProblem { m, n, k, .. } = *problem;
+        // A fetch of 256 bytes must not straddle two rows.
+        let promotion = match k {
+            _ if k.is_multiple_of(2 * LINE) => L2Promotion::B256,
+            _ if k.is_multiple_of(LINE) => L2Promotion::B128,
+            _ => L2Promotion::None,
+        };
+        let rows = |rows: u32| Layout::new((rows, k), (k, 1));
+        Ok([
+            self.a.desc(&rows(m)?)?.with_l2_promotion(promotion),
+            self.b.desc(&rows(n)?)?.with_l2_promotion(promotion),
+            self.d.desc(&Layout::new((m, n, 1), (n, 1, 0))?)?,
+        ])
+    }
+
+    #[inline]
+    pub(super) fn build(&self) -> Result<Kernel<Untyped>, ScaledGemmError> {
+        let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
+        let options = options.min_blocks_per_sm(1);
+        let options = match self.config.cluster_blocks() {
+            1 => options,
+            blocks => options.cluster([blocks, 1, 1]),
+        };
+        let name = format!("scaled_gemm_{}_{}_{}", A::scalar(), B::scalar(), self.config);
+        let kernel = Kernel::<Params<A, B, D>>::build_with(
+            options,
+            &name,
+            self.config.target,
+            |k, (a, b, d, sizes)| self.body(k, a, b, d, &sizes),
+        )?;
+        Ok(kernel.untyped())
+    }
+
+    /// Emits the kernel: setup by all threads, then one body per warp-group role.
+    #[inline]
+    fn body<'a>(
+        &self,
+        k: &mut Body<'a, '_>,
+        a: Val<'a, TensorMap<A, 2>>,
+        b: Val<'a, TensorMap<B, 2>>,
+        d: Val<'a, TensorMapMut<D, 3>>,
+        sizes: &Sizes<'a>,
+    ) {
+        let ScaledGemmConfig { stages, raster, cluster, tile: [m, n, depth], .. } = self.config;
+        let consumers = self.config.consumers();
+        let sa = SharedTensor::<A>::shared_aligned(k, self.a_ring.clone(), ALIGN);
+        let sb = SharedTensor::<B>::shared_aligned(k, self.b_ring.clone(), ALIGN);
+        let staging = k.shared_aligned::<D>(consumers * self.d.elements(), ALIGN);
+        let pipe = TmaPipeline::new(k, stages, self.a.bytes() + self.b.bytes(), consumers);
+        let pipe = pipe.cluster(self.config.cluster_blocks());
+        let [row_tiles, column_tiles] = sizes.tiles;
+        let tiles = TileScheduler::new(k, raster, [row_tiles, column_tiles, k.constant(1)]);
+        let tiles = tiles.clusters(cluster);
+        sizes.a_scales.require_len(k, sizes.a_scale_count);
+        sizes.b_scales.require_len(k, sizes.b_scale_count);
+        let thread = k.thread_idx().x;
+        pipe.init(k, thread.eq(0));
+        k.barrier();
+        pipe.cluster_sync(k, BarrierForm::Aligned);
+        // The producer gives registers away, so that a consumer thread can hold two sets of
+        // accumulators. A single consumer has enough.
+        let (registers, entry) = match consumers {
+            1 => (None, 255),
+            _ => (Some([40, 232]), 168),
+        };
+        let roles = WarpRole::producers_and_consumers([1, consumers], registers);
+        warp_roles(k, &roles, entry, |k, role, group| {
+            if role == 0 {
+                return k.if_(thread.eq(0), |k| {
+                    let (a, b) = (self.a.tensor(k, a), self.b.tensor(k, b));
+                    let [along_m, along_n] = tiles.peers(k);
+                    tiles.for_each(k, pipe.producer(k), |k, tile, state| {
+                        let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, ..));
+                        let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, ..));
+                        k.for_(range(0, sizes.steps), state, |k, step, state| {
+                            let full = pipe.acquire(k, state);
+                            let sa = sa.slice(k, (.., .., state.stage));
+                            let sb = sb.slice(k, (.., .., state.stage));
+                            let (ga, gb) = (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
+                            ga.load_rotated(k, &sa, full, along_n, step);
+                            gb.load_rotated(k, &sb, full, along_m, step);
+                            state.next()
+                        })
+                    });
+                });
+            }
+            let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
+            let own = staging.offset(group * self.d.elements());
+            let store = self.d.slice(k, d, own, thread % GROUP, barrier);
+            let consumer = Consumer::new(k, self, sizes, group, (pipe, store), (&sa, &sb));
+            let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
+            let (_, last) = tiles.for_each(k, (pipe.consumer(k), none), |k, tile, carried| {
+                let (state, previous) = carried;
+                (consumer.multiply(k, tile, state, previous), tile)
+            });
+            (0..self.config.blocks()).for_each(|block| consumer.store(k, last, block));
+            consumer.store.finish(k);
+        });
+        pipe.cluster_sync(k, BarrierForm::Unaligned);
+    }
+}
+
+/// Returns the type of an operand of `wgmma`.
+#[inline]
+fn val_type(operand: &'static str, found: Scalar) -> Result<ValType, ScaledGemmError> {
+    match found {
+        Scalar::F8E4M3 => Ok(ValType::E4M3),
+        Scalar::F8E5M2 => Ok(ValType::E5M2),
+        _ => {
+            let expected = "f8e4m3 or f8e5m2".to_owned();
+            Err(ScaledGemmError::Element { operand, found, expected })
+        }
+    }
+}
+
+/// A consumer warp group.
+struct Consumer<'p, 'a, 'b> {
+    plan: &'p Plan,
+    sizes: &'p Sizes<'a>,
+    group: Val<'b, i32>,
+    pipe: TmaPipeline<'b>,
+    leader: Val<'b, bool>,
+    /// The ring of A for each block of rows, and the ring of B.
+    a: Vec<SmemOperand<'b>>,
+    b: SmemOperand<'b>,
+    /// The scaled sums of each block of rows.
+    acc: Vec<RegisterTensor<'b, f32>>,
+    /// The products of one step and one block of rows.
+    partial: RegisterTensor<'b, f32>,
+    store: ThrStore<'p, 'b, D>,
+}
+
+/// Where a thread finds the scales of a tile: the indices at the first step. A block of 64 rows
+/// has two rows of a thread.
+struct ScaleIndices<'b> {
+    a: Vec<Val<'b, i32>>,
+    b: Vec<Val<'b, i32>>,
+    /// The tile's first column in its block of 128.
+    offset: Val<'b, i32>,
+}
+
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
+    #[inline]
+    fn new<'p>(
+        k: &Body<'b, '_>,
+        plan: &'p Plan,
+        sizes: &'p Sizes<'a>,
+        group: Val<'b, i32>,
+        (pipe, store): (TmaPipeline<'b>, ThrStore<'p, 'b, D>),
+        (sa, sb): (&SharedTensor<'b, A>, &SharedTensor<'b, B>),
+    ) -> Consumer<'p, 'a, 'b> {
+        let Plan { config, mma, .. } = plan;
+        let ScaledGemmConfig { tile: [_, columns, depth], stages, .. } = *config;
+        let (rows, thread) = (ROWS * config.consumers(), k.thread_idx().x);
+        let thr = mma.slice(thread - GROUP);
+        let a = (0..config.blocks()).map(|block| {
+            let ring = sa.local_tile(k, &tiler!(rows, depth, stages), (block, 0, 0));
+            SmemOperand::new(k, &thr.partition_a(k, &ring))
+        });
+        let registers = || mma.slice(0).fragment_c::<f32>(k, shape!(rows, columns));
+        let acc: Vec<_> = (0..config.blocks()).map(|_| registers()).collect();
+        // A store of no tile reads them, as the verifier sees it.
+        acc.iter().for_each(|acc| acc.fill(k, 0.0));
+        Consumer {
+            plan,
+            sizes,
+            group,
+            pipe,
+            leader: (thread % GROUP).eq(0),
+            a: a.collect(),
+            b: SmemOperand::new(k, &thr.partition_b(k, sb)),
+            acc,
+            partial: registers(),
+            store,
+        }
+    }
+
+    /// Computes a tile, and stores the previous one meanwhile. Returns the state after it.
+    #[inline]
+    fn multiply<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        tile: Tile<'c>,
+        state: PipelineState<'c>,
+        previous: Tile<'c>,
+    ) -> PipelineState<'c>
+    where
+        'b: 'c,
+    {
+        let at = self.scale_indices(k, tile);
+        let ahead = self.plan.config.scales_ahead();
+        let mut loaded: Vec<Val<'c, f32>> = Vec::new();
+        for step in 0..=ahead {
+            loaded.extend(self.load_scales(k, &at, k.constant(step as i32)));
+        }
+        let count = at.a.len() + at.b.len();
+        let later = loaded.split_off(count);
+        self.step(k, state, &loaded, at.offset, Some(previous));
+        let start = (state.next(), later);
+        let (state, _) = k.for_(range(1, self.sizes.steps), start, |k, step, (state, mut now)| {
+            let mut later = now.split_off(count);
+            later.extend(self.load_scales(k, &at, step + ahead));
+            self.step(k, state, &now, at.offset, None);
+            (state.next(), later)
+        });
+        state
+    }
+
+    /// Multiplies one stage and adds the scaled products to the accumulators. In a tile's first
+    /// step, stores the previous tile, and then sets the accumulators.
+    #[inline]
+    fn step<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        state: PipelineState<'c>,
+        scales: &[Val<'c, f32>],
+        offset: Val<'c, i32>,
+        previous: Option<Tile<'c>>,
+    ) where
+        'b: 'c,
+    {
+        let Consumer { plan, pipe, partial, .. } = self;
+        let b = self.b.stage(k, state.stage);
+        let (of_a, of_b) = scales.split_at(2 * self.a.len());
+        pipe.wait(k, state);
+        for (block, (a, acc)) in (0..).zip(self.a.iter().zip(&self.acc)) {
+            k.wgmma_fence();
+            plan.mma.gemm_async(k, partial, &a.stage(k, state.stage), &b, false);
+            k.wgmma_commit_group();
+            if let Some(previous) = previous {
+                self.store(k, previous, block);
+            }
+            let factors = self.factors(&of_a[2 * block as usize..][..2], of_b, offset);
+            k.wgmma_wait_group(0);
+            if block + 1 == plan.config.blocks() {
+                k.if_(self.leader, |k| pipe.release(k, state));
+            }
+            let (acc, partial) = (acc.variables(), partial.variables());
+            for i in 0..acc.len() {
+                // In 8 columns of `wgmma`'s accumulators, a thread has two columns of two rows.
+                let columns = &factors[(i / 4 * 8 / self.group_columns()) as usize];
+                let (factor, product) = (columns[(i / 2 % 2) as usize], partial.get(k, i));
+                let sum = match previous {
+                    Some(_) => product * factor,
+                    None => product.fma(factor, acc.get(k, i)),
+                };
+                acc.set(k, i, sum);
+            }
+        }
+    }
+
+    /// Returns how many adjacent columns of a tile share a scale, wherever the tile starts.
+    #[inline]
+    fn group_columns(&self) -> u32 {
+        1 << self.plan.config.tile[1].trailing_zeros().min(BLOCK.trailing_zeros())
+    }
+
+    /// Returns the factors of a thread's two rows in each group of columns.
+    #[inline]
+    fn factors<'c>(
+        &self,
+        of_rows: &[Val<'c, f32>],
+        of_blocks: &[Val<'c, f32>],
+        offset: Val<'c, i32>,
+    ) -> Vec<Vec<Val<'c, f32>>> {
+        let scaled: Vec<Vec<Val<'c, f32>>> = of_blocks
+            .iter()
+            .map(|block| of_rows.iter().map(|row| *row * *block).collect())
+            .collect();
+        let columns = self.plan.config.tile[1];
+        let groups = (0..columns).step_by(self.group_columns() as usize);
+        let of_group = |first: u32| -> Vec<Val<'c, f32>> {
+            let mut factors = scaled[0].clone();
+            for (block, next) in (1..).zip(&scaled[1..]) {
+                // The group's first column is in this block of 128 or a later one.
+                let is_behind = (offset + first).ge((block * BLOCK) as i32);
+                for (factor, next) in factors.iter_mut().zip(next) {
+                    *factor = is_behind.select(*next, *factor);
+                }
+            }
+            factors
+        };
+        groups.map(of_group).collect()
+    }
+
+    /// Returns where the scales of a tile are. Rows and blocks beyond the end get the last one's:
+    /// their sums are not stored.
+    #[inline]
+    fn scale_indices<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> ScaleIndices<'c>
+    where
+        'b: 'c,
+    {
+        let (config, sizes) = (&self.plan.config, self.sizes);
+        let [rows, columns, _] = config.tile;
+        let warp = k.thread_idx().x % GROUP / 32;
+        let first = tile.row * rows + self.group * ROWS + warp * 16 + k.lane_id() / 4;
+        let mut a = Vec::new();
+        for block in 0..config.blocks() {
+            for row in [0, 8] {
+                let row = first + (block * ROWS * config.consumers() + row) as i32;
+                a.push(row.min(sizes.rows - 1) * sizes.a_strides[0]);
+            }
+        }
+        let column = tile.column * columns;
+        let (block, offset) = (column / BLOCK as i32, column % BLOCK as i32);
+        // The blocks that a tile meets when it starts as late in a block as it can.
+        let blocks = (BLOCK - self.group_columns() + columns).div_ceil(BLOCK);
+        let of_block = |next: u32| {
+            let block = (block + next as i32).min(sizes.column_blocks - 1);
+            block * sizes.b_strides[0]
+        };
+        ScaleIndices { a, b: (0..blocks).map(of_block).collect(), offset }
+    }
+
+    /// Loads the scales of a step, those of A first. Steps beyond the end get those of the last one.
+    #[inline]
+    fn load_scales<'c>(
+        &self,
+        k: &Body<'c, '_>,
+        at: &ScaleIndices<'c>,
+        step: Val<'c, i32>,
+    ) -> Vec<Val<'c, f32>>
+    where
+        'b: 'c,
+    {
+        let sizes = self.sizes;
+        let step = step.min(sizes.steps - 1);
+        let of = |scales: Val<'c, Global<f32>>, all: &[Val<'c, i32>], stride: Val<'c, i32>| {
+            let step = step * stride;
+            all.iter().map(|first| scales.load(k, *first + step)).collect::<Vec<_>>()
+        };
+        let mut loaded = of(sizes.a_scales, &at.a, sizes.a_strides[1]);
+        loaded.extend(of(sizes.b_scales, &at.b, sizes.b_strides[1]));
+        loaded
+    }
+
+    /// Stores a block of the consumer's rows of a tile, if there is a tile.
+    #[inline]
+    fn store<'c>(&self, k: &mut Body<'c, '_>, tile: Tile<'c>, block: u32)
+    where
+        'b: 'c,
+    {
+        let config = &self.plan.config;
+        let [rows, columns, _] = config.tile;
+        k.if_(tile.row.ge(0), |k| {
+            let down = block * ROWS * config.consumers();
+            let row = tile.row * rows + self.group * ROWS + down as i32;
+            let origin = [row, tile.column * columns, tile.batch];
+            let acc = &self.acc[block as usize];
+            self.store.tile(k, acc, origin, [1, 0, columns], &());
+        });
+    }
+}
