@@ -47,7 +47,7 @@ pub struct ScaledGemmConfig {
     /// The elements of D: `Bf16`, `F16` or `F32`.
     pub d: Scalar,
     /// The rows and columns of D that a block computes, and the depth of one step: 64, 128 or 256;
-    /// a multiple of 16 up to 192; 128. Rows beyond 64 take a second consumer warp group.
+    /// a multiple of 8 up to 192; 128. Rows beyond 64 take a second consumer warp group.
     pub tile: [u32; 3],
     /// Steps that the producer may be ahead of the consumers, 2 to 12. More of them hide more
     /// latency, if shared memory has room.
@@ -89,9 +89,8 @@ impl ScaledGemmConfig {
         let mut all: Vec<Self> = Self::all(target, d, problem).collect();
         all.sort_by_key(|config| config.cost(problem));
         all.truncate(8);
-        let pairs = |config: &Self| {
-            [[2, 1], [1, 2]].map(|cluster| ScaledGemmConfig { cluster, ..*config })
-        };
+        let pairs =
+            |config: &Self| [[2, 1], [1, 2]].map(|cluster| ScaledGemmConfig { cluster, ..*config });
         let clustered: Vec<Self> = all.iter().take(3).flat_map(pairs).collect();
         all.extend(clustered);
         all
@@ -101,7 +100,8 @@ impl ScaledGemmConfig {
     #[inline]
     fn all(target: Target, d: Scalar, problem: &ScaledGemmProblem) -> impl Iterator<Item = Self> {
         let problem = *problem;
-        let tiles = [256, 128, 64].into_iter().flat_map(|rows| WIDTHS.map(|columns| [rows, columns]));
+        let tiles =
+            [256, 128, 64].into_iter().flat_map(|rows| WIDTHS.map(|columns| [rows, columns]));
         // A thread has room for 208 accumulators.
         let fits = |[rows, columns]: &[u32; 2]| *rows < 256 || *columns <= 128;
         tiles.filter(fits).map(move |tile| Self::of_tile(target, d, tile, &problem))
@@ -161,11 +161,16 @@ impl ScaledGemmConfig {
         self.cluster[0].saturating_mul(self.cluster[1])
     }
 
-    /// Returns the columns of one TMA store: 128 bytes, a row of the swizzle, or half of the tile.
+    /// Returns the columns of one TMA store: 128 bytes, a row of the swizzle, or half of the tile if
+    /// `stmatrix` can write it, or the tile.
     #[inline]
     pub(super) fn store_columns(&self) -> u32 {
         let (columns, line) = (self.tile[1], 128 / self.d.size_bytes().max(1));
-        if columns.is_multiple_of(line) { line } else { columns / 2 }
+        match columns / 2 {
+            _ if columns.is_multiple_of(line) => line,
+            half if half.is_multiple_of(8) => half,
+            _ => columns,
+        }
     }
 
     /// Returns how many TMA stores a consumer may have in flight. They use its staging memory in
@@ -175,16 +180,6 @@ impl ScaledGemmConfig {
         match self.tile[1] / self.store_columns().max(1) {
             3 => 3,
             stores if stores.is_multiple_of(2) => 2,
-            _ => 1,
-        }
-    }
-
-    /// Returns how many steps ahead a consumer loads the scales: enough for L2's latency.
-    #[inline]
-    pub(super) fn scales_ahead(&self) -> u32 {
-        match self.tile[0] * self.tile[1] / 32 {
-            0..400 => 3,
-            400..800 => 2,
             _ => 1,
         }
     }
@@ -232,8 +227,8 @@ impl ScaledGemmConfig {
         if ![64, 128, 256].contains(&rows) || depth != BLOCK {
             return refused("a tile must have 64, 128 or 256 rows and a depth of 128");
         }
-        if columns == 0 || columns > 192 || !columns.is_multiple_of(16) {
-            return refused("a tile's columns must be a multiple of 16 up to 192");
+        if columns == 0 || columns > 192 || !columns.is_multiple_of(8) {
+            return refused("a tile's columns must be a multiple of 8 up to 192");
         }
         if rows == 256 && columns > 128 {
             return refused("a tile with 256 rows has at most 128 columns");

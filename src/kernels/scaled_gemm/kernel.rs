@@ -10,11 +10,12 @@
 //! tile while they run.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::Role;
+use crate::ir::builder::{IntoVal, Role};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, Kernel, KernelOptions, TensorMap, TensorMapMut, Untyped, Val, range,
+    Body, Element, Global, Kernel, KernelOptions, Registers, TensorMap, TensorMapMut, Untyped, Val,
+    WARP, range,
 };
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::atom::{
@@ -38,6 +39,8 @@ type D = Role<2>;
 
 /// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
+/// The lanes that share a row of `wgmma`'s accumulators.
+const QUAD: i32 = 4;
 /// Bytes of an L2 line.
 const LINE: u32 = 128;
 
@@ -128,6 +131,19 @@ impl Plan {
         ])
     }
 
+    /// Returns how many adjacent columns of a tile share a scale, wherever the tile starts.
+    #[inline]
+    fn group_columns(&self) -> u32 {
+        1 << self.config.tile[1].trailing_zeros().min(BLOCK.trailing_zeros())
+    }
+
+    /// Returns how many blocks of 128 columns a tile meets if it starts as late in a block as it
+    /// can.
+    #[inline]
+    fn column_blocks(&self) -> u32 {
+        (BLOCK - self.group_columns() + self.config.tile[1]).div_ceil(BLOCK)
+    }
+
     #[inline]
     pub(super) fn build(&self) -> Result<Kernel<Untyped>, ScaledGemmError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
@@ -191,7 +207,8 @@ impl Plan {
                             let full = pipe.acquire(k, state);
                             let sa = sa.slice(k, (.., .., state.stage));
                             let sb = sb.slice(k, (.., .., state.stage));
-                            let (ga, gb) = (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
+                            let (ga, gb) =
+                                (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
                             ga.load_rotated(k, &sa, full, along_n, step);
                             gb.load_rotated(k, &sb, full, along_m, step);
                             state.next()
@@ -242,6 +259,7 @@ struct Consumer<'p, 'a, 'b> {
     acc: Vec<RegisterTensor<'b, f32>>,
     /// The products of one step and one block of rows.
     partial: RegisterTensor<'b, f32>,
+    scales: Scales<'b>,
     store: ThrStore<'p, 'b, D>,
 }
 
@@ -252,6 +270,18 @@ struct ScaleIndices<'b> {
     b: Vec<Val<'b, i32>>,
     /// The tile's first column in its block of 128.
     offset: Val<'b, i32>,
+}
+
+/// A thread's scales. The four lanes of a quad have the same rows, so each loads the scales of
+/// another step, and they pass them to each other.
+#[derive(Clone, Copy)]
+struct Scales<'b> {
+    /// The scales of one of the four steps around the current one: A's, then B's.
+    now: Registers<'b, f32>,
+    /// Those of one of the four steps after them.
+    next: Registers<'b, f32>,
+    /// The products of A's scales with those of B in the next step, for each scale of B.
+    products: Registers<'b, f32>,
 }
 
 impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
@@ -276,6 +306,14 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let acc: Vec<_> = (0..config.blocks()).map(|_| registers()).collect();
         // A store of no tile reads them, as the verifier sees it.
         acc.iter().for_each(|acc| acc.fill(k, 0.0));
+        let (of_a, of_b) = (2 * config.blocks(), plan.column_blocks());
+        let scales = Scales {
+            now: k.registers(of_a + of_b),
+            next: k.registers(of_a + of_b),
+            products: k.registers(of_a * of_b),
+        };
+        // The first step of a tile loads them; the verifier does not see that the loop comes later.
+        scales.next.fill(k, 0.0);
         Consumer {
             plan,
             sizes,
@@ -286,6 +324,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             b: SmemOperand::new(k, &thr.partition_b(k, sb)),
             acc,
             partial: registers(),
+            scales,
             store,
         }
     }
@@ -303,22 +342,13 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         'b: 'c,
     {
         let at = self.scale_indices(k, tile);
-        let ahead = self.plan.config.scales_ahead();
-        let mut loaded: Vec<Val<'c, f32>> = Vec::new();
-        for step in 0..=ahead {
-            loaded.extend(self.load_scales(k, &at, k.constant(step as i32)));
-        }
-        let count = at.a.len() + at.b.len();
-        let later = loaded.split_off(count);
-        self.step(k, state, &loaded, at.offset, Some(previous));
-        let start = (state.next(), later);
-        let (state, _) = k.for_(range(1, self.sizes.steps), start, |k, step, (state, mut now)| {
-            let mut later = now.split_off(count);
-            later.extend(self.load_scales(k, &at, step + ahead));
-            self.step(k, state, &now, at.offset, None);
-            (state.next(), later)
-        });
-        state
+        let now = self.scales.now;
+        self.load(k, &at, 0, now);
+        self.step(k, &at, state, k.constant(0), Some(previous));
+        k.for_(range(1, self.sizes.steps), state.next(), |k, step, state| {
+            self.step(k, &at, state, step, None);
+            state.next()
+        })
     }
 
     /// Multiplies one stage and adds the scaled products to the accumulators. In a tile's first
@@ -327,16 +357,17 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     fn step<'c>(
         &self,
         k: &mut Body<'c, '_>,
+        at: &ScaleIndices<'c>,
         state: PipelineState<'c>,
-        scales: &[Val<'c, f32>],
-        offset: Val<'c, i32>,
+        step: Val<'c, i32>,
         previous: Option<Tile<'c>>,
     ) where
         'b: 'c,
     {
-        let Consumer { plan, pipe, partial, .. } = self;
+        let Consumer { plan, pipe, partial, scales, .. } = self;
+        let Scales { now, next, .. } = *scales;
         let b = self.b.stage(k, state.stage);
-        let (of_a, of_b) = scales.split_at(2 * self.a.len());
+        let mut factors = Vec::new();
         pipe.wait(k, state);
         for (block, (a, acc)) in (0..).zip(self.a.iter().zip(&self.acc)) {
             k.wgmma_fence();
@@ -345,7 +376,21 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             if let Some(previous) = previous {
                 self.store(k, previous, block);
             }
-            let factors = self.factors(&of_a[2 * block as usize..][..2], of_b, offset);
+            if block == 0 {
+                // Beside the MMAs: this step's factors, and the next step's products.
+                if previous.is_some() {
+                    self.multiply_scales(k, step);
+                }
+                factors = self.factors(k, at.offset);
+                let step = step + 1;
+                let of_quad = step & (QUAD - 1);
+                k.if_(of_quad.eq(0), |k| {
+                    (0..now.len()).for_each(|i| now.set(k, i, next.get(k, i)));
+                });
+                // Nothing waits for them during the next steps.
+                k.if_(of_quad.eq(1), |k| self.load(k, at, step + (QUAD - 1), next));
+                self.multiply_scales(k, step);
+            }
             k.wgmma_wait_group(0);
             if block + 1 == plan.config.blocks() {
                 k.if_(self.leader, |k| pipe.release(k, state));
@@ -353,8 +398,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             let (acc, partial) = (acc.variables(), partial.variables());
             for i in 0..acc.len() {
                 // In 8 columns of `wgmma`'s accumulators, a thread has two columns of two rows.
-                let columns = &factors[(i / 4 * 8 / self.group_columns()) as usize];
-                let (factor, product) = (columns[(i / 2 % 2) as usize], partial.get(k, i));
+                let group = &factors[(i / 4 * 8 / plan.group_columns()) as usize];
+                let factor = group[(2 * block + i / 2 % 2) as usize];
+                let product = partial.get(k, i);
                 let sum = match previous {
                     Some(_) => product * factor,
                     None => product.fma(factor, acc.get(k, i)),
@@ -364,32 +410,37 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
     }
 
-    /// Returns how many adjacent columns of a tile share a scale, wherever the tile starts.
+    /// Multiplies the scales of A and of B in a step, one of the four of `now`.
     #[inline]
-    fn group_columns(&self) -> u32 {
-        1 << self.plan.config.tile[1].trailing_zeros().min(BLOCK.trailing_zeros())
+    fn multiply_scales<'c>(&self, k: &Body<'c, '_>, step: Val<'c, i32>)
+    where
+        'b: 'c,
+    {
+        let Scales { now, products, .. } = self.scales;
+        let lane = ((k.lane_id() & -QUAD) | (step & (QUAD - 1))).cvt::<u32>();
+        let all: Vec<Val<'c, f32>> =
+            (0..now.len()).map(|i| k.shfl_idx(WARP, now.get(k, i), lane)).collect();
+        let (of_a, of_b) = all.split_at(2 * self.a.len());
+        let pairs = of_b.iter().flat_map(|b| of_a.iter().map(|a| *a * *b));
+        (0..).zip(pairs).for_each(|(i, product)| products.set(k, i, product));
     }
 
-    /// Returns the factors of a thread's two rows in each group of columns.
+    /// Returns the factors of a thread's rows in each group of columns: the product of the scales.
     #[inline]
-    fn factors<'c>(
-        &self,
-        of_rows: &[Val<'c, f32>],
-        of_blocks: &[Val<'c, f32>],
-        offset: Val<'c, i32>,
-    ) -> Vec<Vec<Val<'c, f32>>> {
-        let scaled: Vec<Vec<Val<'c, f32>>> = of_blocks
-            .iter()
-            .map(|block| of_rows.iter().map(|row| *row * *block).collect())
-            .collect();
-        let columns = self.plan.config.tile[1];
-        let groups = (0..columns).step_by(self.group_columns() as usize);
+    fn factors<'c>(&self, k: &Body<'c, '_>, offset: Val<'c, i32>) -> Vec<Vec<Val<'c, f32>>>
+    where
+        'b: 'c,
+    {
+        let products = self.scales.products;
+        let all: Vec<Val<'c, f32>> = (0..products.len()).map(|i| products.get(k, i)).collect();
+        let of_blocks: Vec<&[Val<'c, f32>]> = all.chunks(2 * self.a.len()).collect();
+        let groups = (0..self.plan.config.tile[1]).step_by(self.plan.group_columns() as usize);
         let of_group = |first: u32| -> Vec<Val<'c, f32>> {
-            let mut factors = scaled[0].clone();
-            for (block, next) in (1..).zip(&scaled[1..]) {
+            let mut factors = of_blocks[0].to_vec();
+            for (block, next) in (1..).zip(&of_blocks[1..]) {
                 // The group's first column is in this block of 128 or a later one.
                 let is_behind = (offset + first).ge((block * BLOCK) as i32);
-                for (factor, next) in factors.iter_mut().zip(next) {
+                for (factor, next) in factors.iter_mut().zip(*next) {
                     *factor = is_behind.select(*next, *factor);
                 }
             }
@@ -418,35 +469,32 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
         let column = tile.column * columns;
         let (block, offset) = (column / BLOCK as i32, column % BLOCK as i32);
-        // The blocks that a tile meets when it starts as late in a block as it can.
-        let blocks = (BLOCK - self.group_columns() + columns).div_ceil(BLOCK);
         let of_block = |next: u32| {
             let block = (block + next as i32).min(sizes.column_blocks - 1);
             block * sizes.b_strides[0]
         };
-        ScaleIndices { a, b: (0..blocks).map(of_block).collect(), offset }
+        ScaleIndices { a, b: (0..self.plan.column_blocks()).map(of_block).collect(), offset }
     }
 
-    /// Loads the scales of a step, those of A first. Steps beyond the end get those of the last one.
+    /// Loads the scales of four steps from `first` on, each lane of a quad those of one step. Steps
+    /// beyond the end get the scales of the last one.
     #[inline]
-    fn load_scales<'c>(
+    fn load<'c>(
         &self,
         k: &Body<'c, '_>,
         at: &ScaleIndices<'c>,
-        step: Val<'c, i32>,
-    ) -> Vec<Val<'c, f32>>
-    where
+        first: impl IntoVal<'c, i32>,
+        to: Registers<'b, f32>,
+    ) where
         'b: 'c,
     {
-        let sizes = self.sizes;
-        let step = step.min(sizes.steps - 1);
-        let of = |scales: Val<'c, Global<f32>>, all: &[Val<'c, i32>], stride: Val<'c, i32>| {
-            let step = step * stride;
-            all.iter().map(|first| scales.load(k, *first + step)).collect::<Vec<_>>()
-        };
-        let mut loaded = of(sizes.a_scales, &at.a, sizes.a_strides[1]);
-        loaded.extend(of(sizes.b_scales, &at.b, sizes.b_strides[1]));
-        loaded
+        let Sizes { a_scales, b_scales, a_strides, b_strides, steps, .. } = *self.sizes;
+        let step = (k.lane_id() & (QUAD - 1)) + k.value::<i32>(first);
+        let step = step.min(steps - 1);
+        let (in_a, in_b) = (step * a_strides[1], step * b_strides[1]);
+        let of_a = at.a.iter().map(|first| a_scales.load(k, *first + in_a));
+        let of_b = at.b.iter().map(|first| b_scales.load(k, *first + in_b));
+        (0..).zip(of_a.chain(of_b)).for_each(|(i, scale)| to.set(k, i, scale));
     }
 
     /// Stores a block of the consumer's rows of a tile, if there is a tile.
