@@ -24,6 +24,7 @@ mod norm;
 mod ready;
 mod reduce;
 mod row_copy;
+mod scaled_gemm;
 mod selective_scan;
 mod softmax;
 mod top_k;

@@ -1,7 +1,7 @@
 //! Loads the kernel for a problem, and launches it on tensors of other code.
 
 use cudarc::driver::CudaSlice;
-use tilewright::ir::Number;
+use tilewright::ir::{Number, f8e4m3};
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::kernels::attention::{
     Attention as AttentionKernel, AttentionArgs, AttentionConfig, AttentionProblem,
@@ -12,6 +12,10 @@ use tilewright::kernels::reduce::{
     RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKArgs, TopKConfig,
 };
 use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::scaled_gemm::{
+    ScaleStrides, ScaledGemm as ScaledGemmKernel, ScaledGemmArgs, ScaledGemmConfig,
+    ScaledGemmProblem,
+};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{
     Transpose as TransposeKernel, TransposeConfig, TransposeProblem,
@@ -270,6 +274,52 @@ fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
         let (a, b, mut d) = tensors!(on, addresses, lens, [T, T, T]);
         Ok(on.device.borrow_cudarc((&*a, &*b, &mut *d), |(a, b, d)| {
             function.with(on.options()).launch(&problem, GemmArgs::new(a, b, d))
+        })?)
+    })
+}
+
+/// The C struct `tilewright_scaled_gemm`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledGemm {
+    /// The elements of D, as in [`Rows`]. Those of A and B are e4m3.
+    pub element: i32,
+    /// Rows of A and D.
+    pub m: u32,
+    /// Rows of B, columns of D.
+    pub n: u32,
+    /// Columns of A and B.
+    pub k: u32,
+    /// Elements between the scales of adjacent rows of A, and of adjacent blocks along K.
+    pub a_scales: [u32; 2],
+    /// The same for blocks of 128 rows of B.
+    pub b_scales: [u32; 2],
+}
+
+impl Problem for ScaledGemm {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, scaled_gemm(self, device))
+    }
+}
+
+fn scaled_gemm<T: Elem>(sizes: &ScaledGemm, device: &Device) -> Result<Loaded, AnyError> {
+    let ScaledGemm { m, n, k, .. } = *sizes;
+    let [a_scales, b_scales] =
+        [sizes.a_scales, sizes.b_scales].map(|[row, block]| ScaleStrides { row, block });
+    let problem = ScaledGemmProblem { a_scales, b_scales, ..ScaledGemmProblem::new(m, n, k) };
+    let config = ScaledGemmConfig::new(device.target(), T::SCALAR, &problem)?;
+    let function = ScaledGemmKernel::<f8e4m3, f8e4m3, T>::new(config)?.load(device)?;
+    let [a, b, d] =
+        [(m, k), (n, k), (m, n)].map(|(rows, columns)| u64::from(rows) * u64::from(columns));
+    let [of_a, of_b] = problem.scale_lens();
+    let lens = [a, of_a, b, of_b, d];
+    Loaded::new(lens, move |on, addresses| {
+        let (a, a_scales, b, b_scales, mut d) =
+            tensors!(on, addresses, lens, [f8e4m3, f32, f8e4m3, f32, T]);
+        let slices = (&*a, &*a_scales, &*b, &*b_scales, &mut *d);
+        Ok(on.device.borrow_cudarc(slices, |(a, a_scales, b, b_scales, d)| {
+            let args = ScaledGemmArgs { a, a_scales, b, b_scales, d };
+            function.with(on.options()).launch(&problem, args)
         })?)
     })
 }
