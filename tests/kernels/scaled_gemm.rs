@@ -1,10 +1,12 @@
 //! GEMM with block scales, compared with its definition in `f64`.
 
 use proptest::prelude::*;
+use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::scaled_gemm::{
-    ScaleStrides, ScaledGemm, ScaledGemmArgs, ScaledGemmConfig, ScaledGemmError, ScaledGemmProblem,
+    LaunchOverlap, ScaleStrides, ScaledGemm, ScaledGemmArgs, ScaledGemmConfig, ScaledGemmError,
+    ScaledGemmProblem,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -57,7 +59,7 @@ fn scales(len: u64, rng: &mut Rng) -> Vec<f32> {
 }
 
 #[track_caller]
-fn check<A: Real, B: Real, D: Real>(
+fn check<A: Real, B: Real, D: Real + Converted>(
     device: &Device,
     config: ScaledGemmConfig,
     problem: &ScaledGemmProblem,
@@ -162,6 +164,18 @@ fn clusters() {
     }
 }
 
+/// A launch that starts before the previous one has ended gives the same results.
+#[test]
+fn programmatic_launches() {
+    for device in devices() {
+        let problem = ScaledGemmProblem::new(64, 264, 528);
+        let config = config_of([64, 64], 4, [1, 1]);
+        let config = ScaledGemmConfig { overlap: LaunchOverlap::Programmatic, ..config };
+        assert_eq!(config.to_string().parse(), Ok(config));
+        check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
+    }
+}
+
 /// An empty D needs no kernel.
 #[test]
 fn empty() {
@@ -230,7 +244,7 @@ fn kernels_assemble_without_spills() {
     }
 }
 
-fn assembled<D: Real>(config: ScaledGemmConfig) -> String {
+fn assembled<D: Real + Converted>(config: ScaledGemmConfig) -> String {
     let gemm = ScaledGemm::<f8e4m3, f8e4m3, D>::new(config).unwrap();
     text::check_round_trip(gemm.ir());
     gemm.ptx().text().to_owned()
@@ -247,6 +261,7 @@ fn names_and_refusals() {
         "sm90a_bf16_128x160x128_s5_c1x1_strip2",
         "sm90a_bf16_128x160x128_s5_c2_strip2",
         "sm90a_bf16_128x160x128_s5_strip2_x",
+        "sm90a_bf16_128x160x128_s5_strip2_pdl_x",
     ] {
         let error = wrong.parse::<ScaledGemmConfig>().unwrap_err();
         assert_eq!(error, ScaledGemmError::Name { name: wrong.to_owned() });

@@ -20,6 +20,17 @@ const SMS: u64 = 132;
 /// The widths of tiles that are chosen from.
 const WIDTHS: [u32; 7] = [192, 160, 128, 112, 96, 64, 32];
 
+/// Whether a kernel starts before the previous launch on its stream has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LaunchOverlap {
+    /// It starts afterwards.
+    #[default]
+    None,
+    /// It starts early, and waits for the previous launch before it accesses memory: programmatic
+    /// dependent launch. This hides about a microsecond of a short launch.
+    Programmatic,
+}
+
 /// The parameters that are fixed when a [`ScaledGemm`](super::ScaledGemm) kernel is built.
 ///
 /// Get one from [`new`](ScaledGemmConfig::new), or measure the
@@ -56,6 +67,9 @@ pub struct ScaledGemmConfig {
     pub cluster: [u32; 2],
     /// The order in which blocks compute tiles.
     pub raster: Raster,
+    /// Whether launches start before the previous one has ended. This decides, not the option of
+    /// the launch.
+    pub overlap: LaunchOverlap,
 }
 
 impl ScaledGemmConfig {
@@ -114,7 +128,8 @@ impl ScaledGemmConfig {
         let [rows, columns] = tile;
         let raster = Raster::AlongM;
         let tile = [rows, columns, BLOCK];
-        let config = ScaledGemmConfig { target, d, tile, stages: 0, cluster: [1, 1], raster };
+        let (cluster, overlap) = ([1, 1], LaunchOverlap::None);
+        let config = ScaledGemmConfig { target, d, tile, stages: 0, cluster, raster, overlap };
         let room = target.max_shared_bytes().saturating_sub(config.shared_bytes());
         let stages = (room / config.stage_bytes().max(1)).clamp(2, 8) as u32;
         let [row_tiles, _] = config.tiles(problem);
@@ -251,7 +266,7 @@ impl ScaledGemmConfig {
 }
 
 /// Prints the configuration's name: target, the elements of D, tile, `s` and the stages, `c` and
-/// the cluster if there is one, and the order of the tiles.
+/// the cluster if there is one, the order of the tiles, and `pdl` for programmatic launches.
 impl fmt::Display for ScaledGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -261,7 +276,11 @@ impl fmt::Display for ScaledGemmConfig {
         if self.cluster != [1, 1] {
             write!(f, "_c{}x{}", self.cluster[0], self.cluster[1])?;
         }
-        write!(f, "_{}", self.raster)
+        write!(f, "_{}", self.raster)?;
+        match self.overlap {
+            LaunchOverlap::None => Ok(()),
+            LaunchOverlap::Programmatic => f.write_str("_pdl"),
+        }
     }
 }
 
@@ -273,18 +292,23 @@ impl FromStr for ScaledGemmConfig {
     #[inline]
     fn from_str(name: &str) -> Result<Self, ScaledGemmError> {
         let parse = || -> Option<ScaledGemmConfig> {
-            let mut parts = name.split('_').peekable();
-            let target = parts.next()?.replace("sm", "sm_").parse().ok()?;
-            let d = parts.next()?.parse().ok()?;
-            let tile = numbers(parts.next()?)?;
-            let stages = parts.next()?.strip_prefix('s')?.parse().ok()?;
-            let cluster = parts.next_if(|part| part.starts_with('c'));
+            let mut words = name.split('_').peekable();
+            let target = format!("sm_{}", words.next()?.strip_prefix("sm")?).parse().ok()?;
+            let d = words.next()?.parse().ok()?;
+            let tile = numbers(words.next()?)?;
+            let stages = words.next()?.strip_prefix('s')?.parse().ok()?;
+            let cluster = words.next_if(|word| word.starts_with('c'));
             let cluster = cluster.map_or(Some([1, 1]), |cluster| numbers(&cluster[1..]))?;
-            let raster = parts.next()?.parse().ok()?;
-            let config = ScaledGemmConfig { target, d, tile, stages, cluster, raster };
-            parts.next().is_none().then_some(config)
+            let raster = words.next()?.parse().ok()?;
+            let overlap = match words.next() {
+                Some(_) => LaunchOverlap::Programmatic,
+                None => LaunchOverlap::None,
+            };
+            Some(ScaledGemmConfig { target, d, tile, stages, cluster, raster, overlap })
         };
-        parse().ok_or_else(|| ScaledGemmError::Name { name: name.to_owned() })
+        // Refuses numbers with leading zeros, and words at the end.
+        let config = parse().filter(|config| config.to_string() == name);
+        config.ok_or_else(|| ScaledGemmError::Name { name: name.to_owned() })
     }
 }
 

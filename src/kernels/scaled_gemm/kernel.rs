@@ -28,7 +28,7 @@ use crate::tensor::pipeline::{
 };
 use crate::tensor::view::{RegisterTensor, SharedTensor};
 
-use super::config::{GROUP, ROWS, ScaledGemmConfig};
+use super::config::{GROUP, LaunchOverlap, ROWS, ScaledGemmConfig};
 use super::error::ScaledGemmError;
 use super::problem::{BLOCK, ScaledGemmProblem};
 
@@ -172,7 +172,8 @@ impl Plan {
         d: Val<'a, TensorMapMut<D, 3>>,
         sizes: &Sizes<'a>,
     ) {
-        let ScaledGemmConfig { stages, raster, cluster, tile: [m, n, depth], .. } = self.config;
+        let ScaledGemmConfig { tile: [m, n, depth], stages, cluster, raster, overlap, .. } =
+            self.config;
         let consumers = self.config.consumers();
         let sa = SharedTensor::<A>::shared_aligned(k, self.a_ring.clone(), ALIGN);
         let sb = SharedTensor::<B>::shared_aligned(k, self.b_ring.clone(), ALIGN);
@@ -184,10 +185,16 @@ impl Plan {
         let tiles = tiles.clusters(cluster);
         sizes.a_scales.require_len(k, sizes.a_scale_count);
         sizes.b_scales.require_len(k, sizes.b_scale_count);
-        let thread = k.thread_idx().x;
+        let (thread, is_early) = (k.thread_idx().x, overlap == LaunchOverlap::Programmatic);
+        if is_early {
+            k.griddepcontrol_launch_dependents();
+        }
         pipe.init(k, thread.eq(0));
         k.barrier();
         pipe.cluster_sync(k, BarrierForm::Aligned);
+        if is_early {
+            k.griddepcontrol_wait();
+        }
         // The producer gives registers away, so that a consumer thread can hold two sets of
         // accumulators. A single consumer has enough.
         let (registers, entry) = match consumers {

@@ -7,7 +7,7 @@ use crate::runtime::{Buffer, Function, Grid, LoadOptions};
 
 use super::super::ready::{Launch, ReadyKernel};
 use super::ScaledGemm;
-use super::config::ScaledGemmConfig;
+use super::config::{LaunchOverlap, ScaledGemmConfig};
 use super::error::ScaledGemmError;
 use super::kernel::{Params, SizeParams};
 use super::problem::ScaledGemmProblem;
@@ -111,6 +111,7 @@ impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
         let grid = Grid::new([blocks, 1, 1], [self.config.threads(), 1, 1]);
         let maps = (a.tensor_map(&a_map)?, b.tensor_map(&b_map)?, d.tensor_map_mut(&d_map)?);
         let (a, b, mut d) = maps;
+        let launch = launch.programmatic(self.config.overlap == LaunchOverlap::Programmatic);
         Ok(launch.start_as::<Params<A, B, D>>(grid, (&a, &b, &mut d, sizes))?)
     }
 }

@@ -13,7 +13,7 @@ use crate::ir::Element;
 use crate::ir::builder::{Converted, with_roles};
 
 use super::ready::Built;
-pub use config::ScaledGemmConfig;
+pub use config::{LaunchOverlap, ScaledGemmConfig};
 pub use error::ScaledGemmError;
 use kernel::Plan;
 pub use launch::ScaledGemmArgs;
