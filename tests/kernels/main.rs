@@ -21,6 +21,7 @@ mod elementwise;
 mod gather;
 mod matrix;
 mod norm;
+mod quantize;
 mod ready;
 mod reduce;
 mod row_copy;

@@ -40,7 +40,7 @@ impl ScaleStrides {
     }
 
     /// Returns how many elements a buffer of `rows` by `blocks` scales needs.
-    fn len(&self, rows: u32, blocks: u32) -> u64 {
+    pub(in crate::kernels) fn len(&self, rows: u32, blocks: u32) -> u64 {
         if rows == 0 || blocks == 0 {
             return 0;
         }
