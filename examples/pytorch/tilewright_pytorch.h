@@ -57,6 +57,14 @@ typedef struct {
     uint32_t a_scales[2], b_scales[2];
 } tilewright_scaled_gemm;
 
+/* x of rows x columns, y in e4m3, and the scales in float: y = x / scale. Those of a row (block is 0), of 1 x 128 elements (1), or
+   of 128 x 128 (2) share a scale. Scales are strided as those of tilewright_scaled_gemm. */
+typedef struct {
+    int32_t element, block;
+    uint32_t rows, columns;
+    uint32_t scales[2];
+} tilewright_quantize;
+
 /* Q, K, V, O and LSE, each in the order batch, head, position, dimension. LSE is float. A query sees `left` keys before its own
    position and `right` keys after it. A negative value means all, and right = 0 is causal. A scale of 0 means 1 / sqrt(head_dim).
    The schedule is 0 for the GPU's default, or 1 for mma.sync. */
@@ -74,6 +82,7 @@ tilewright_kernel *tilewright_load_rows(int32_t device, void *stream, const tile
 tilewright_kernel *tilewright_load_transpose(int32_t device, void *stream, const tilewright_transpose *problem);
 tilewright_kernel *tilewright_load_gemm(int32_t device, void *stream, const tilewright_gemm *problem);
 tilewright_kernel *tilewright_load_scaled_gemm(int32_t device, void *stream, const tilewright_scaled_gemm *problem);
+tilewright_kernel *tilewright_load_quantize(int32_t device, void *stream, const tilewright_quantize *problem);
 tilewright_kernel *tilewright_load_attention(int32_t device, void *stream, const tilewright_attention *problem);
 
 /* Queues a launch on the kernel's tensors, inputs first. The tensors must live until the stream's work has ended (PyTorch's
