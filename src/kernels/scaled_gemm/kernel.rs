@@ -24,7 +24,7 @@ use crate::tensor::atom::{
 use crate::tensor::copy::{StagedStore, ThrStore, TmaCopy};
 use crate::tensor::mma::SmemOperand;
 use crate::tensor::pipeline::{
-    PipelineState, Tile, TileScheduler, TmaPipeline, WarpRole, warp_roles,
+    PipelineState, Tile, TileScheduler, TmaPipeline, WarpRole, WorkScheduler, warp_roles,
 };
 use crate::tensor::view::{RegisterTensor, SharedTensor};
 
@@ -228,9 +228,10 @@ impl Plan {
             let store = self.d.slice(k, d, own, thread % GROUP, barrier);
             let consumer = Consumer::new(k, self, sizes, group, (pipe, store), (&sa, &sb));
             let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-            let (_, last) = tiles.for_each(k, (pipe.consumer(k), none), |k, tile, carried| {
+            let start = (pipe.consumer(k), none);
+            let (_, last) = tiles.numbers().for_each_item(k, start, |k, number, carried| {
                 let (state, previous) = carried;
-                (consumer.multiply(k, tile, state, previous), tile)
+                consumer.multiply(k, &tiles, number, state, previous)
             });
             (0..self.config.blocks()).for_each(|block| consumer.store(k, last, block));
             consumer.store.finish(k);
@@ -336,85 +337,122 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
     }
 
-    /// Computes a tile, and stores the previous one meanwhile. Returns the state after it.
+    /// Computes a tile, and stores the previous one meanwhile. Returns the state after it, and the
+    /// tile.
     #[inline]
     fn multiply<'c>(
         &self,
         k: &mut Body<'c, '_>,
-        tile: Tile<'c>,
+        tiles: &TileScheduler<'b>,
+        number: Val<'c, i32>,
         state: PipelineState<'c>,
         previous: Tile<'c>,
-    ) -> PipelineState<'c>
+    ) -> (PipelineState<'c>, Tile<'c>)
     where
         'b: 'c,
     {
+        let blocks = self.plan.config.blocks();
+        // The MMAs need only the stage. Where the tile is can be computed while they run: `ptxas`
+        // moves nothing before them across a second wait, which returns at once.
+        self.start(k, state, 0);
+        self.pipe.wait(k, state);
+        let tile = tiles.tile(k, number);
         let at = self.scale_indices(k, tile);
-        let now = self.scales.now;
-        self.load(k, &at, 0, now);
-        self.step(k, &at, state, k.constant(0), Some(previous));
-        k.for_(range(1, self.sizes.steps), state.next(), |k, step, state| {
-            self.step(k, &at, state, step, None);
+        self.load(k, &at, 0, self.scales.now);
+        self.store(k, previous, 0);
+        self.multiply_scales(k, k.constant(0));
+        let factors = self.prepare(k, &at, k.constant(0));
+        for block in 0..blocks {
+            if block > 0 {
+                self.start(k, state, block);
+                self.store(k, previous, block);
+            }
+            self.wait(k, state, block);
+            self.scale(k, block, &factors, |factor, product, _| product * factor);
+        }
+        let state = k.for_(range(1, self.sizes.steps), state.next(), |k, step, state| {
+            self.start(k, state, 0);
+            let factors = self.prepare(k, &at, step);
+            for block in 0..blocks {
+                if block > 0 {
+                    self.start(k, state, block);
+                }
+                self.wait(k, state, block);
+                self.scale(k, block, &factors, |factor, product, sum| product.fma(factor, sum));
+            }
             state.next()
-        })
+        });
+        (state, tile)
     }
 
-    /// Multiplies one stage and adds the scaled products to the accumulators. In a tile's first
-    /// step, stores the previous tile, and then sets the accumulators.
+    /// Starts the MMAs of a stage and a block of rows. The first block waits for the stage.
     #[inline]
-    fn step<'c>(
+    fn start<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>, block: u32)
+    where
+        'b: 'c,
+    {
+        if block == 0 {
+            self.pipe.wait(k, state);
+        }
+        let a = self.a[block as usize].stage(k, state.stage);
+        let b = self.b.stage(k, state.stage);
+        k.wgmma_fence();
+        self.plan.mma.gemm_async(k, &self.partial, &a, &b, false);
+        k.wgmma_commit_group();
+    }
+
+    /// Waits for the MMAs of a block of rows. The last block releases the stage.
+    #[inline]
+    fn wait<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>, block: u32)
+    where
+        'b: 'c,
+    {
+        k.wgmma_wait_group(0);
+        if block + 1 == self.plan.config.blocks() {
+            k.if_(self.leader, |k| self.pipe.release(k, state));
+        }
+    }
+
+    /// Replaces the accumulators of a block of rows by `sum(factor, product, accumulator)`.
+    #[inline]
+    fn scale<'c>(
         &self,
-        k: &mut Body<'c, '_>,
-        at: &ScaleIndices<'c>,
-        state: PipelineState<'c>,
-        step: Val<'c, i32>,
-        previous: Option<Tile<'c>>,
+        k: &Body<'c, '_>,
+        block: u32,
+        factors: &[Vec<Val<'c, f32>>],
+        sum: impl Fn(Val<'c, f32>, Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>,
     ) where
         'b: 'c,
     {
-        let Consumer { plan, pipe, partial, scales, .. } = self;
-        let Scales { now, next, .. } = *scales;
-        let b = self.b.stage(k, state.stage);
-        let mut factors = Vec::new();
-        pipe.wait(k, state);
-        for (block, (a, acc)) in (0..).zip(self.a.iter().zip(&self.acc)) {
-            k.wgmma_fence();
-            plan.mma.gemm_async(k, partial, &a.stage(k, state.stage), &b, false);
-            k.wgmma_commit_group();
-            if let Some(previous) = previous {
-                self.store(k, previous, block);
-            }
-            if block == 0 {
-                // Beside the MMAs: this step's factors, and the next step's products.
-                if previous.is_some() {
-                    self.multiply_scales(k, step);
-                }
-                factors = self.factors(k, at.offset);
-                let step = step + 1;
-                let of_quad = step & (QUAD - 1);
-                k.if_(of_quad.eq(0), |k| {
-                    (0..now.len()).for_each(|i| now.set(k, i, next.get(k, i)));
-                });
-                // Nothing waits for them during the next steps.
-                k.if_(of_quad.eq(1), |k| self.load(k, at, step + (QUAD - 1), next));
-                self.multiply_scales(k, step);
-            }
-            k.wgmma_wait_group(0);
-            if block + 1 == plan.config.blocks() {
-                k.if_(self.leader, |k| pipe.release(k, state));
-            }
-            let (acc, partial) = (acc.variables(), partial.variables());
-            for i in 0..acc.len() {
-                // In 8 columns of `wgmma`'s accumulators, a thread has two columns of two rows.
-                let group = &factors[(i / 4 * 8 / plan.group_columns()) as usize];
-                let factor = group[(2 * block + i / 2 % 2) as usize];
-                let product = partial.get(k, i);
-                let sum = match previous {
-                    Some(_) => product * factor,
-                    None => product.fma(factor, acc.get(k, i)),
-                };
-                acc.set(k, i, sum);
-            }
+        let (acc, partial) = (self.acc[block as usize].variables(), self.partial.variables());
+        for i in 0..acc.len() {
+            // In 8 columns of `wgmma`'s accumulators, a thread has two columns of two rows.
+            let group = &factors[(i / 4 * 8 / self.plan.group_columns()) as usize];
+            let factor = group[(2 * block + i / 2 % 2) as usize];
+            acc.set(k, i, sum(factor, partial.get(k, i), acc.get(k, i)));
         }
+    }
+
+    /// Returns a step's factors, and multiplies the scales of the next step.
+    #[inline]
+    fn prepare<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        at: &ScaleIndices<'c>,
+        step: Val<'c, i32>,
+    ) -> Vec<Vec<Val<'c, f32>>>
+    where
+        'b: 'c,
+    {
+        let (factors, step) = (self.factors(k, at.offset), step + 1);
+        let (Scales { now, next, .. }, of_quad) = (self.scales, step & (QUAD - 1));
+        k.if_(of_quad.eq(0), |k| {
+            (0..now.len()).for_each(|i| now.set(k, i, next.get(k, i)));
+        });
+        // Nothing waits for them during the next steps.
+        k.if_(of_quad.eq(1), |k| self.load(k, at, step + (QUAD - 1), next));
+        self.multiply_scales(k, step);
+        factors
     }
 
     /// Multiplies the scales of A and of B in a step, one of the four of `now`.
