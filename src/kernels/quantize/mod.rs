@@ -329,19 +329,19 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
             let is_there = row.lt(row_blocks);
             let width = match block {
                 ScaleBlock::Row => columns,
-                _ => (columns - column * BLOCK as i32).min(BLOCK as i32),
+                _ => (columns - column * BLOCK).min(BLOCK),
             };
             let mut parts = Vec::new();
             for pass in 0..config.passes() {
                 let first = match block {
                     ScaleBlock::Square128 => {
-                        let in_pass = k.thread_idx().x / tile.team as i32;
-                        row * BLOCK as i32 + (pass * tile.rows_per_block()) as i32 + in_pass
+                        let in_pass = k.thread_idx().x / tile.team;
+                        row * BLOCK + pass * tile.rows_per_block() + in_pass
                     }
                     _ => row,
                 };
                 let start = first.cvt::<i64>() * columns.cvt::<i64>();
-                let start = start + (column * BLOCK as i32).cvt::<i64>();
+                let start = start + (column * BLOCK).cvt::<i64>();
                 let width = (is_there & first.lt(rows)).select(width, 0);
                 let part = tile.part::<Input>(k, start, width);
                 let elements = part.load_elements(k, x.offset(start), 0.0);

@@ -176,8 +176,8 @@ impl ScaledGemmConfig {
         self.cluster[0].saturating_mul(self.cluster[1])
     }
 
-    /// Returns the columns of one TMA store: 128 bytes, a row of the swizzle, or half of the tile if
-    /// `stmatrix` can write it, or the tile.
+    /// Returns the columns of one TMA store: 128 bytes, a row of the swizzle, or half of the tile
+    /// if `stmatrix` can write it, or the tile.
     #[inline]
     pub(super) fn store_columns(&self) -> u32 {
         let (columns, line) = (self.tile[1], 128 / self.d.size_bytes().max(1));

@@ -484,7 +484,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             let mut factors = of_blocks[0].to_vec();
             for (block, next) in (1..).zip(&of_blocks[1..]) {
                 // The group's first column is in this block of 128 or a later one.
-                let is_behind = (offset + first).ge((block * BLOCK) as i32);
+                let is_behind = (offset + first).ge(block * BLOCK);
                 for (factor, next) in factors.iter_mut().zip(*next) {
                     *factor = is_behind.select(*next, *factor);
                 }
@@ -508,14 +508,14 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let mut a = Vec::new();
         for block in 0..config.blocks() {
             for row in [0, 8] {
-                let row = first + (block * ROWS * config.consumers() + row) as i32;
+                let row = first + (block * ROWS * config.consumers() + row);
                 a.push(row.min(sizes.rows - 1) * sizes.a_strides[0]);
             }
         }
         let column = tile.column * columns;
-        let (block, offset) = (column / BLOCK as i32, column % BLOCK as i32);
+        let (block, offset) = (column / BLOCK, column % BLOCK);
         let of_block = |next: u32| {
-            let block = (block + next as i32).min(sizes.column_blocks - 1);
+            let block = (block + next).min(sizes.column_blocks - 1);
             block * sizes.b_strides[0]
         };
         ScaleIndices { a, b: (0..self.plan.column_blocks()).map(of_block).collect(), offset }
@@ -552,7 +552,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let [rows, columns, _] = config.tile;
         k.if_(tile.row.ge(0), |k| {
             let down = block * ROWS * config.consumers();
-            let row = tile.row * rows + self.group * ROWS + down as i32;
+            let row = tile.row * rows + self.group * ROWS + down;
             let origin = [row, tile.column * columns, tile.batch];
             let acc = &self.acc[block as usize];
             self.store.tile(k, acc, origin, [1, 0, columns], &());

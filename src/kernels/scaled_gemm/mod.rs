@@ -51,7 +51,8 @@ pub use problem::{ScaleStrides, ScaledGemmProblem};
 /// let a = device.upload(&[f8e4m3::from_f32(1.0); 2 * 256])?;
 /// let b = device.upload(&[f8e4m3::from_f32(0.5); 16 * 256])?;
 /// // Each row has two blocks along K. The second row of A is three times the first one.
-/// let (a_scales, b_scales) = (device.upload(&[1.0, 2.0, 3.0, 6.0])?, device.upload(&[1.0, 0.25])?);
+/// let a_scales = device.upload(&[1.0, 2.0, 3.0, 6.0])?;
+/// let b_scales = device.upload(&[1.0, 0.25])?;
 /// let mut d = device.zeros::<bf16>(2 * 16)?;
 /// let args = ScaledGemmArgs { a: &a, a_scales: &a_scales, b: &b, b_scales: &b_scales, d: &mut d };
 /// gemm.launch(&problem, args)?;
