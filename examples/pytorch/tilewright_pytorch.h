@@ -48,6 +48,23 @@ typedef struct {
     uint32_t m, n, k;
 } tilewright_gemm;
 
+/* D[i, j] = sum over K blocks b of 128: SA[i, b] SB[j / 128, b] (A's block b of row i times B's block b of row j). Tensors: A of
+   m x k and its scales, B of n x k and its scales, D of m x n. A and B are e4m3, scales are float. Scales are strided: elements
+   from one row of A, or 128 rows of B, to the next, then from one block along K to the next. */
+typedef struct {
+    int32_t element;
+    uint32_t m, n, k;
+    uint32_t a_scales[2], b_scales[2];
+} tilewright_scaled_gemm;
+
+/* x of rows x columns, y in e4m3, and the scales in float: y = x / scale. Those of a row (block is 0), of 1 x 128 elements (1), or
+   of 128 x 128 (2) share a scale. Scales are strided as those of tilewright_scaled_gemm. */
+typedef struct {
+    int32_t element, block;
+    uint32_t rows, columns;
+    uint32_t scales[2];
+} tilewright_quantize;
+
 /* Q, K, V, O and LSE, each in the order batch, head, position, dimension. LSE is float. A query sees `left` keys before its own
    position and `right` keys after it. A negative value means all, and right = 0 is causal. A scale of 0 means 1 / sqrt(head_dim).
    The schedule is 0 for the GPU's default, or 1 for mma.sync. */
@@ -64,6 +81,8 @@ typedef struct tilewright_kernel tilewright_kernel;
 tilewright_kernel *tilewright_load_rows(int32_t device, void *stream, const tilewright_rows *problem);
 tilewright_kernel *tilewright_load_transpose(int32_t device, void *stream, const tilewright_transpose *problem);
 tilewright_kernel *tilewright_load_gemm(int32_t device, void *stream, const tilewright_gemm *problem);
+tilewright_kernel *tilewright_load_scaled_gemm(int32_t device, void *stream, const tilewright_scaled_gemm *problem);
+tilewright_kernel *tilewright_load_quantize(int32_t device, void *stream, const tilewright_quantize *problem);
 tilewright_kernel *tilewright_load_attention(int32_t device, void *stream, const tilewright_attention *problem);
 
 /* Queues a launch on the kernel's tensors, inputs first. The tensors must live until the stream's work has ended (PyTorch's

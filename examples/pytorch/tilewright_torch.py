@@ -22,13 +22,23 @@ class Gemm(ctypes.Structure):
     _fields_ = [("element", c_int32)] + [(name, c_uint32) for name in ("m", "n", "k")]
 
 
+class ScaledGemm(ctypes.Structure):
+    _fields_ = [("element", c_int32)] + [(name, c_uint32) for name in ("m", "n", "k")]
+    _fields_ += [("a_scales", c_uint32 * 2), ("b_scales", c_uint32 * 2)]
+
+
+class Quantize(ctypes.Structure):
+    _fields_ = [(name, c_int32) for name in ("element", "block")] + [(name, c_uint32) for name in ("rows", "columns")]
+    _fields_ += [("scales", c_uint32 * 2)]
+
+
 class Attention(ctypes.Structure):
     _sizes = ("batch", "heads", "key_heads", "queries", "keys", "head_dim", "value_dim")
     _fields_ = [("element", c_int32)] + [(name, c_uint32) for name in _sizes]
     _fields_ += [("left", c_int32), ("right", c_int32), ("scale", c_float), ("schedule", c_int32)]
 
 
-LOADS = {Rows: "rows", Transpose: "transpose", Gemm: "gemm", Attention: "attention"}
+LOADS = {Rows: "rows", Transpose: "transpose", Gemm: "gemm", ScaledGemm: "scaled_gemm", Quantize: "quantize", Attention: "attention"}
 
 
 class Library:

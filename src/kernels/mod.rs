@@ -30,6 +30,7 @@
 //! | module | computes |
 //! |---|---|
 //! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, also batched and grouped |
+//! | [`scaled_gemm`], [`quantize`] | GEMM of 8-bit floats with block scales; quantisation |
 //! | [`attention`] | `softmax(Q Kᵀ) V`, the forward pass |
 //! | [`decode`] | the same for the next tokens of each sequence, over a paged KV cache |
 //! | [`convolution`] | 2-D convolution, channels last, with bias and activation |
@@ -54,8 +55,10 @@ pub mod gemm;
 pub mod norm;
 pub mod parallel;
 pub mod permute;
+pub mod quantize;
 pub mod reduce;
 pub mod rows;
+pub mod scaled_gemm;
 pub mod selective_scan;
 pub mod softmax;
 mod split;

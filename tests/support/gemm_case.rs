@@ -3,7 +3,7 @@
 use tilewright::arch::Major;
 use tilewright::codegen::Ptx;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Number, bf16, f8e4m3, f16};
+use tilewright::ir::{Element, Number, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{Activation, Bias, Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 
@@ -30,7 +30,7 @@ macro_rules! real {
         }
     )*};
 }
-real!(bf16 0.00390625, f16 0.00048828125, f8e4m3 0.0625);
+real!(bf16 0.00390625, f16 0.00048828125, f8e4m3 0.0625, f8e5m2 0.125);
 
 impl Real for f32 {
     fn of(x: f32) -> f32 {

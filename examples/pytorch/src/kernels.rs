@@ -1,17 +1,24 @@
 //! Loads the kernel for a problem, and launches it on tensors of other code.
 
 use cudarc::driver::CudaSlice;
-use tilewright::ir::Number;
 use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::{Number, f8e4m3};
 use tilewright::kernels::attention::{
     Attention as AttentionKernel, AttentionArgs, AttentionConfig, AttentionProblem,
 };
 use tilewright::kernels::gemm::{Gemm as GemmKernel, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+use tilewright::kernels::quantize::{
+    Quantize as QuantizeKernel, QuantizeArgs, QuantizeConfig, QuantizeProblem, ScaleBlock,
+};
 use tilewright::kernels::reduce::{
     RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKArgs, TopKConfig,
 };
 use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::scaled_gemm::{
+    ScaleStrides, ScaledGemm as ScaledGemmKernel, ScaledGemmArgs, ScaledGemmConfig,
+    ScaledGemmProblem,
+};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{
     Transpose as TransposeKernel, TransposeConfig, TransposeProblem,
@@ -134,9 +141,8 @@ fn softmax<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
     let lens = [rows.len(); 2];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
-        let launch = |args: (&Buffer<T>, &mut Buffer<T>)| {
-            function.with(on.options()).launch(&problem, args)
-        };
+        let launch =
+            |args: (&Buffer<T>, &mut Buffer<T>)| function.with(on.options()).launch(&problem, args);
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
 }
@@ -186,9 +192,8 @@ fn reduced<T: Elem, Y: Converted + CudarcElement<Elem = Y>>(
     let lens = [rows.len(), rows.rows.into()];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, Y]);
-        let launch = |args: (&Buffer<T>, &mut Buffer<Y>)| {
-            function.with(on.options()).launch(&problem, args)
-        };
+        let launch =
+            |args: (&Buffer<T>, &mut Buffer<Y>)| function.with(on.options()).launch(&problem, args);
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
 }
@@ -233,9 +238,8 @@ fn transpose<T: Elem>(sizes: &Transpose, device: &Device) -> Result<Loaded, AnyE
     let lens = [u64::from(sizes.rows) * u64::from(sizes.columns); 2];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
-        let launch = |args: (&Buffer<T>, &mut Buffer<T>)| {
-            function.with(on.options()).launch(&problem, args)
-        };
+        let launch =
+            |args: (&Buffer<T>, &mut Buffer<T>)| function.with(on.options()).launch(&problem, args);
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
 }
@@ -264,12 +268,103 @@ fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
     let Gemm { m, n, k, .. } = *sizes;
     let problem = GemmProblem::new(m, n, k);
     let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
-    let function = GemmKernel::<T>::new(wanted.best(&problem, &Machine::of(device))?)?.load(device)?;
+    let function =
+        GemmKernel::<T>::new(wanted.best(&problem, &Machine::of(device))?)?.load(device)?;
     let lens = [(m, k), (n, k), (m, n)].map(|(rows, columns)| u64::from(rows) * u64::from(columns));
     Loaded::new(lens, move |on, addresses| {
         let (a, b, mut d) = tensors!(on, addresses, lens, [T, T, T]);
         Ok(on.device.borrow_cudarc((&*a, &*b, &mut *d), |(a, b, d)| {
             function.with(on.options()).launch(&problem, GemmArgs::new(a, b, d))
+        })?)
+    })
+}
+
+/// The C struct `tilewright_scaled_gemm`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledGemm {
+    /// The elements of D, as in [`Rows`]. Those of A and B are e4m3.
+    pub element: i32,
+    /// Rows of A and D.
+    pub m: u32,
+    /// Rows of B, columns of D.
+    pub n: u32,
+    /// Columns of A and B.
+    pub k: u32,
+    /// Elements between the scales of adjacent rows of A, and of adjacent blocks along K.
+    pub a_scales: [u32; 2],
+    /// The same for blocks of 128 rows of B.
+    pub b_scales: [u32; 2],
+}
+
+impl Problem for ScaledGemm {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, scaled_gemm(self, device))
+    }
+}
+
+fn scaled_gemm<T: Elem>(sizes: &ScaledGemm, device: &Device) -> Result<Loaded, AnyError> {
+    let ScaledGemm { m, n, k, .. } = *sizes;
+    let [a_scales, b_scales] =
+        [sizes.a_scales, sizes.b_scales].map(|[row, block]| ScaleStrides { row, block });
+    let problem = ScaledGemmProblem { a_scales, b_scales, ..ScaledGemmProblem::new(m, n, k) };
+    let config = ScaledGemmConfig::new(device.target(), T::SCALAR, &problem)?;
+    let function = ScaledGemmKernel::<f8e4m3, f8e4m3, T>::new(config)?.load(device)?;
+    let [a, b, d] =
+        [(m, k), (n, k), (m, n)].map(|(rows, columns)| u64::from(rows) * u64::from(columns));
+    let [of_a, of_b] = problem.scale_lens();
+    let lens = [a, of_a, b, of_b, d];
+    Loaded::new(lens, move |on, addresses| {
+        let (a, a_scales, b, b_scales, mut d) =
+            tensors!(on, addresses, lens, [f8e4m3, f32, f8e4m3, f32, T]);
+        let slices = (&*a, &*a_scales, &*b, &*b_scales, &mut *d);
+        Ok(on.device.borrow_cudarc(slices, |(a, a_scales, b, b_scales, d)| {
+            let args = ScaledGemmArgs { a, a_scales, b, b_scales, d };
+            function.with(on.options()).launch(&problem, args)
+        })?)
+    })
+}
+
+/// The C struct `tilewright_quantize`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Quantize {
+    /// The elements of x, as in [`Rows`]. Those of y are e4m3.
+    pub element: i32,
+    /// Which elements share a scale: 0 is a row, 1 is 1 x 128, 2 is 128 x 128.
+    pub block: i32,
+    /// Row count.
+    pub rows: u32,
+    /// Column count.
+    pub columns: u32,
+    /// Elements between the scales of adjacent blocks along the rows, and along the columns.
+    pub scales: [u32; 2],
+}
+
+impl Problem for Quantize {
+    fn load(&self, device: &Device) -> Result<Loaded, AnyError> {
+        with_element!(self.element, quantize(self, device))
+    }
+}
+
+fn quantize<T: Elem>(sizes: &Quantize, device: &Device) -> Result<Loaded, AnyError> {
+    let Quantize { rows, columns, scales: [row, block], .. } = *sizes;
+    let blocks = match sizes.block {
+        0 => ScaleBlock::Row,
+        1 => ScaleBlock::Row128,
+        2 => ScaleBlock::Square128,
+        other => return Err(format!("{other} is no block of a scale").into()),
+    };
+    let scales = ScaleStrides { row, block };
+    let problem = QuantizeProblem { scales, ..QuantizeProblem::new(blocks, rows, columns) };
+    let config = QuantizeConfig::new(blocks, device.target(), T::SCALAR, &problem)?;
+    let function = QuantizeKernel::<T, f8e4m3>::new(config)?.load(device)?;
+    let len = u64::from(rows) * u64::from(columns);
+    let lens = [len, len, problem.scale_len()];
+    Loaded::new(lens, move |on, addresses| {
+        let (x, mut y, mut scales) = tensors!(on, addresses, lens, [T, f8e4m3, f32]);
+        Ok(on.device.borrow_cudarc((&*x, &mut *y, &mut *scales), |(x, y, scales)| {
+            function.with(on.options()).launch(&problem, QuantizeArgs { x, y, scales })
         })?)
     })
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaContext;
 use tilewright::prelude::*;
 
-pub use kernels::{Attention, Gemm, Rows, Transpose};
+pub use kernels::{Attention, Gemm, Quantize, Rows, ScaledGemm, Transpose};
 use kernels::{Loaded, Problem};
 use tensor::On;
 
@@ -144,6 +144,34 @@ pub unsafe extern "C" fn tilewright_load_gemm(
     device: i32,
     stream: *mut c_void,
     problem: *const Gemm,
+) -> *mut Kernel {
+    // SAFETY: guaranteed by the caller.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
+}
+
+/// Loads a GEMM of 8-bit floats with block scales.
+///
+/// # Safety
+/// As for [`tilewright_load_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_load_scaled_gemm(
+    device: i32,
+    stream: *mut c_void,
+    problem: *const ScaledGemm,
+) -> *mut Kernel {
+    // SAFETY: guaranteed by the caller.
+    handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
+}
+
+/// Loads a quantisation to 8-bit floats.
+///
+/// # Safety
+/// As for [`tilewright_load_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilewright_load_quantize(
+    device: i32,
+    stream: *mut c_void,
+    problem: *const Quantize,
 ) -> *mut Kernel {
     // SAFETY: guaranteed by the caller.
     handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })

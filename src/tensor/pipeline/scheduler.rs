@@ -367,8 +367,10 @@ impl<'b> TileScheduler<'b> {
         last
     }
 
+    /// Returns the schedule of the tiles' indices, for a kernel that has work to do before it needs
+    /// a tile's coordinates. There must be no groups.
     #[track_caller]
-    fn numbers(&self) -> StaticScheduler<'b> {
+    pub(crate) fn numbers(&self) -> StaticScheduler<'b> {
         StaticScheduler::strided([self.first, self.step, self.rows * self.columns * self.batch])
     }
 

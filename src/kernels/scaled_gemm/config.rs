@@ -1,0 +1,320 @@
+//! [`ScaledGemmConfig`]: the tile, the stages, the clusters and the order of tiles of a GEMM with
+//! block scales. `new` chooses them for a problem, `candidates` lists what a tuner should try.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ir::Target;
+use crate::ir::types::Scalar;
+use crate::tensor::pipeline::Raster;
+
+use super::error::ScaledGemmError;
+use super::problem::{BLOCK, ScaledGemmProblem};
+
+/// Threads per warp group.
+pub(super) const GROUP: u32 = 128;
+/// Rows of one `wgmma`.
+pub(super) const ROWS: u32 = 64;
+/// The SMs of an H100 (SXM) or H200, for which tiles are chosen.
+const SMS: u64 = 132;
+/// The widths of tiles that are chosen from.
+const WIDTHS: [u32; 7] = [192, 160, 128, 112, 96, 64, 32];
+
+/// Whether a kernel starts before the previous launch on its stream has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LaunchOverlap {
+    /// It starts afterwards.
+    #[default]
+    None,
+    /// It starts early, and waits for the previous launch before it accesses memory: programmatic
+    /// dependent launch. This hides about a microsecond of a short launch.
+    Programmatic,
+}
+
+/// The parameters that are fixed when a [`ScaledGemm`](super::ScaledGemm) kernel is built.
+///
+/// Get one from [`new`](ScaledGemmConfig::new), or measure the
+/// [`candidates`](ScaledGemmConfig::candidates), and pass it to
+/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem; the fields
+/// other than `d` affect only the speed. A configuration prints as a name, which parses back:
+///
+/// ```
+/// use tilewright::ir::Target;
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::scaled_gemm::{ScaledGemmConfig, ScaledGemmProblem};
+///
+/// // Few rows: narrow tiles, so that all SMs read B.
+/// let problem = ScaledGemmProblem::new(64, 7168, 16384);
+/// let config = ScaledGemmConfig::new(Target::SM_90A, Scalar::Bf16, &problem)?;
+/// assert_eq!(config.to_string(), "sm90a_bf16_64x64x128_s8_strip1");
+/// let pairs = ScaledGemmConfig { cluster: [1, 2], stages: 6, ..config };
+/// assert_eq!("sm90a_bf16_64x64x128_s6_c1x2_strip1".parse(), Ok(pairs));
+/// # Ok::<(), tilewright::kernels::scaled_gemm::ScaledGemmError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScaledGemmConfig {
+    /// The target to build for, `sm_90a`.
+    pub target: Target,
+    /// The elements of D: `Bf16`, `F16` or `F32`.
+    pub d: Scalar,
+    /// The rows and columns of D that a block computes, and the depth of one step: 64, 128 or 256;
+    /// a multiple of 8 up to 192; 128. Rows beyond 64 take a second consumer warp group.
+    pub tile: [u32; 3],
+    /// Steps that the producer may be ahead of the consumers, 2 to 12. More of them hide more
+    /// latency, if shared memory has room.
+    pub stages: u32,
+    /// The blocks along M and along N that share tiles by multicast. `[1, 1]` is no cluster.
+    pub cluster: [u32; 2],
+    /// The order in which blocks compute tiles.
+    pub raster: Raster,
+    /// Whether launches start before the previous one has ended. This decides, not the option of
+    /// the launch.
+    pub overlap: LaunchOverlap,
+}
+
+impl ScaledGemmConfig {
+    /// Chooses the configuration for a problem with elements `d` of D: the tile whose waves take
+    /// the fewest cycles in a simple model of an H200.
+    ///
+    /// # Errors
+    /// [`ScaledGemmError::Target`], [`ScaledGemmError::Element`], and those of
+    /// [`ScaledGemmProblem::check`].
+    #[inline]
+    pub fn new(
+        target: Target,
+        d: Scalar,
+        problem: &ScaledGemmProblem,
+    ) -> Result<Self, ScaledGemmError> {
+        problem.check(d.bits())?;
+        let best = Self::all(target, d, problem).min_by_key(|config| config.cost(problem));
+        let config = best.unwrap_or_else(|| Self::of_tile(target, d, [128, 128], problem));
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Returns configurations worth measuring for a problem. The choice of
+    /// [`new`](ScaledGemmConfig::new) comes first; the others have other tiles, the best ones also
+    /// clusters.
+    #[inline]
+    pub fn candidates(target: Target, d: Scalar, problem: &ScaledGemmProblem) -> Vec<Self> {
+        if Self::new(target, d, problem).is_err() {
+            return Vec::new();
+        }
+        let mut all: Vec<Self> = Self::all(target, d, problem).collect();
+        all.sort_by_key(|config| config.cost(problem));
+        all.truncate(8);
+        let pairs =
+            |config: &Self| [[2, 1], [1, 2]].map(|cluster| ScaledGemmConfig { cluster, ..*config });
+        let clustered: Vec<Self> = all.iter().take(3).flat_map(pairs).collect();
+        all.extend(clustered);
+        all
+    }
+
+    /// Returns the configurations of all tiles.
+    #[inline]
+    fn all(target: Target, d: Scalar, problem: &ScaledGemmProblem) -> impl Iterator<Item = Self> {
+        let problem = *problem;
+        let tiles =
+            [256, 128, 64].into_iter().flat_map(|rows| WIDTHS.map(|columns| [rows, columns]));
+        // A thread has room for 208 accumulators.
+        let fits = |[rows, columns]: &[u32; 2]| *rows < 256 || *columns <= 128;
+        tiles.filter(fits).map(move |tile| Self::of_tile(target, d, tile, &problem))
+    }
+
+    /// Returns the configuration with a tile of these rows and columns: as many stages as fit, and
+    /// strips that divide the row tiles.
+    #[inline]
+    fn of_tile(target: Target, d: Scalar, tile: [u32; 2], problem: &ScaledGemmProblem) -> Self {
+        let [rows, columns] = tile;
+        let raster = Raster::AlongM;
+        let tile = [rows, columns, BLOCK];
+        let (cluster, overlap) = ([1, 1], LaunchOverlap::None);
+        let config = ScaledGemmConfig { target, d, tile, stages: 0, cluster, raster, overlap };
+        let room = target.max_shared_bytes().saturating_sub(config.shared_bytes());
+        let stages = (room / config.stage_bytes().max(1)).clamp(2, 8) as u32;
+        let [row_tiles, _] = config.tiles(problem);
+        // About 2048 rows: the blocks of a wave cover a square.
+        let most = u64::from(2048 / rows).min(row_tiles).max(1);
+        let width = (most.div_ceil(2)..=most).rev().find(|width| row_tiles % width == 0);
+        let raster = Raster::Swizzle { width: width.unwrap_or(most) as u32 };
+        ScaledGemmConfig { stages, raster, ..config }
+    }
+
+    /// Estimates the cycles of all waves. A step takes as long as its MMAs, its loads from L2, or
+    /// the latency of one MMA and its promotion.
+    #[inline]
+    fn cost(&self, problem: &ScaledGemmProblem) -> u64 {
+        let [rows, columns, _] = self.tile.map(u64::from);
+        let tiles = self.tiles(problem).into_iter().fold(1, u64::saturating_mul);
+        let step = (rows * columns / 32).max(self.stage_bytes() / 52).max(300);
+        let of_tile = u64::from(problem.k_blocks()).saturating_mul(step).saturating_add(600);
+        tiles.div_ceil(SMS).saturating_mul(of_tile)
+    }
+
+    /// Returns the problem's tiles along M and along N.
+    #[inline]
+    pub(super) fn tiles(&self, problem: &ScaledGemmProblem) -> [u64; 2] {
+        let [rows, columns, _] = self.tile.map(|size| size.max(1));
+        [problem.m.div_ceil(rows).into(), problem.n.div_ceil(columns).into()]
+    }
+
+    /// Returns how many consumer warp groups share a tile's rows.
+    #[inline]
+    pub(super) fn consumers(&self) -> u32 {
+        (self.tile[0] / ROWS).clamp(1, 2)
+    }
+
+    /// Returns how many blocks of 64 rows a consumer multiplies, one after the other.
+    #[inline]
+    pub(super) fn blocks(&self) -> u32 {
+        self.tile[0] / (ROWS * self.consumers())
+    }
+
+    /// Returns the blocks in a cluster.
+    #[inline]
+    pub(super) fn cluster_blocks(&self) -> u32 {
+        self.cluster[0].saturating_mul(self.cluster[1])
+    }
+
+    /// Returns the columns of one TMA store: 128 bytes, a row of the swizzle, or half of the tile
+    /// if `stmatrix` can write it, or the tile.
+    #[inline]
+    pub(super) fn store_columns(&self) -> u32 {
+        let (columns, line) = (self.tile[1], 128 / self.d.size_bytes().max(1));
+        match columns / 2 {
+            _ if columns.is_multiple_of(line) => line,
+            half if half.is_multiple_of(8) => half,
+            _ => columns,
+        }
+    }
+
+    /// Returns how many TMA stores a consumer may have in flight. They use its staging memory in
+    /// turn, so they divide the stores of a tile.
+    #[inline]
+    pub(super) fn store_slots(&self) -> u32 {
+        match self.tile[1] / self.store_columns().max(1) {
+            3 => 3,
+            stores if stores.is_multiple_of(2) => 2,
+            _ => 1,
+        }
+    }
+
+    /// Returns the threads per block, for example to compute the kernel's occupancy.
+    pub fn threads(&self) -> u32 {
+        GROUP * (1 + self.consumers())
+    }
+
+    #[inline]
+    fn stage_bytes(&self) -> u64 {
+        let [rows, columns, depth] = self.tile.map(u64::from);
+        rows.saturating_add(columns).saturating_mul(depth)
+    }
+
+    /// Returns the shared memory per block, in bytes. Use it to see whether another stage fits.
+    #[inline]
+    pub fn shared_bytes(&self) -> u64 {
+        let staging = [self.consumers() * ROWS, self.store_columns(), self.store_slots()];
+        let staging = staging.map(u64::from).into_iter().product::<u64>();
+        // 512 bytes are for barriers and alignment.
+        u64::from(self.stages)
+            .saturating_mul(self.stage_bytes())
+            .saturating_add(staging.saturating_mul(self.d.size_bytes().into()))
+            .saturating_add(512)
+    }
+
+    /// Checks that a kernel exists for this configuration. Call it after you have changed a field;
+    /// [`ScaledGemm::new`](super::ScaledGemm::new) calls it too.
+    ///
+    /// # Errors
+    /// [`ScaledGemmError::Target`], [`ScaledGemmError::Element`], [`ScaledGemmError::Config`],
+    /// [`ScaledGemmError::SharedMemory`].
+    #[inline]
+    pub fn check(&self) -> Result<(), ScaledGemmError> {
+        let ScaledGemmConfig { target, d, tile: [rows, columns, depth], .. } = *self;
+        if !target.offers(Target::SM_90A) {
+            return Err(ScaledGemmError::Target { target });
+        }
+        if ![Scalar::Bf16, Scalar::F16, Scalar::F32].contains(&d) {
+            let expected = "bf16, f16 or f32".to_owned();
+            return Err(ScaledGemmError::Element { operand: "D", found: d, expected });
+        }
+        let refused = |rule| Err(ScaledGemmError::Config { config: self.to_string(), rule });
+        if ![64, 128, 256].contains(&rows) || depth != BLOCK {
+            return refused("a tile must have 64, 128 or 256 rows and a depth of 128");
+        }
+        if columns == 0 || columns > 192 || !columns.is_multiple_of(8) {
+            return refused("a tile's columns must be a multiple of 8 up to 192");
+        }
+        if rows == 256 && columns > 128 {
+            return refused("a tile with 256 rows has at most 128 columns");
+        }
+        if !(2..=12).contains(&self.stages) {
+            return refused("the stage count must be 2 to 12");
+        }
+        if ![[1, 1], [2, 1], [1, 2]].contains(&self.cluster) {
+            return refused("a cluster must be 1x1, 2x1 or 1x2");
+        }
+        if !self.raster.is_valid() {
+            return refused("a strip's width must be 1 to 65535");
+        }
+        let (needed, available) = (self.shared_bytes(), target.max_shared_bytes());
+        if needed > available {
+            return Err(ScaledGemmError::SharedMemory { needed, available });
+        }
+        Ok(())
+    }
+}
+
+/// Prints the configuration's name: target, the elements of D, tile, `s` and the stages, `c` and
+/// the cluster if there is one, the order of the tiles, and `pdl` for programmatic launches.
+impl fmt::Display for ScaledGemmConfig {
+    #[inline]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ScaledGemmConfig { target, d, tile: [rows, columns, depth], .. } = *self;
+        write!(f, "sm{}{}", target.sm(), if target.arch_specific() { "a" } else { "" })?;
+        write!(f, "_{d}_{rows}x{columns}x{depth}_s{}", self.stages)?;
+        if self.cluster != [1, 1] {
+            write!(f, "_c{}x{}", self.cluster[0], self.cluster[1])?;
+        }
+        write!(f, "_{}", self.raster)?;
+        match self.overlap {
+            LaunchOverlap::None => Ok(()),
+            LaunchOverlap::Programmatic => f.write_str("_pdl"),
+        }
+    }
+}
+
+impl FromStr for ScaledGemmConfig {
+    type Err = ScaledGemmError;
+
+    /// Parses a configuration's name. [`check`](ScaledGemmConfig::check) says whether a kernel
+    /// exists for it.
+    #[inline]
+    fn from_str(name: &str) -> Result<Self, ScaledGemmError> {
+        let parse = || -> Option<ScaledGemmConfig> {
+            let mut words = name.split('_').peekable();
+            let target = format!("sm_{}", words.next()?.strip_prefix("sm")?).parse().ok()?;
+            let d = words.next()?.parse().ok()?;
+            let tile = numbers(words.next()?)?;
+            let stages = words.next()?.strip_prefix('s')?.parse().ok()?;
+            let cluster = words.next_if(|word| word.starts_with('c'));
+            let cluster = cluster.map_or(Some([1, 1]), |cluster| numbers(&cluster[1..]))?;
+            let raster = words.next()?.parse().ok()?;
+            let overlap = match words.next() {
+                Some(_) => LaunchOverlap::Programmatic,
+                None => LaunchOverlap::None,
+            };
+            Some(ScaledGemmConfig { target, d, tile, stages, cluster, raster, overlap })
+        };
+        // Refuses numbers with leading zeros, and words at the end.
+        let config = parse().filter(|config| config.to_string() == name);
+        config.ok_or_else(|| ScaledGemmError::Name { name: name.to_owned() })
+    }
+}
+
+/// Parses `N` integers with an `x` between them.
+#[inline]
+fn numbers<const N: usize>(text: &str) -> Option<[u32; N]> {
+    let all: Option<Vec<u32>> = text.split('x').map(|number| number.parse().ok()).collect();
+    all?.try_into().ok()
+}

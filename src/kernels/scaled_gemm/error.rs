@@ -1,0 +1,69 @@
+//! [`ScaledGemmError`]: errors for unsupported configurations of a GEMM with block scales, and for
+//! problems that a kernel cannot run.
+
+use crate::errors::errors;
+
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
+use crate::layout::LayoutError;
+use crate::runtime::RuntimeError;
+use crate::tensor::TensorError;
+use crate::tensor::atom::AtomError;
+
+errors! {
+    /// Why a GEMM kernel with block scales cannot be built, or why it cannot run a problem.
+    ///
+    /// ```
+    /// use tilewright::kernels::scaled_gemm::ScaledGemmProblem;
+    ///
+    /// assert_eq!(
+    ///     ScaledGemmProblem::new(64, 64, 200).check(16).unwrap_err().to_string(),
+    ///     "a row of A and B has 200 bytes, but TMA needs a positive multiple of 16: pad the rows"
+    /// );
+    /// ```
+    #[derive(Clone, PartialEq)]
+    #[non_exhaustive]
+    pub enum ScaledGemmError {
+        /// the kernel needs sm_90a, and the target is {target}
+        Target { target: Target },
+        /// the elements of {operand} are {found}, but the kernel needs {expected}
+        Element { operand: &'static str, found: Scalar, expected: String },
+        /// unsupported configuration `{config}`: {rule}
+        Config { config: String, rule: &'static str },
+        /// the kernel needs {needed} bytes of shared memory, but a block can have {available}: use
+        /// fewer stages
+        SharedMemory { needed: u64, available: u64 },
+        /// `{name}` is not a configuration's name, such as `sm90a_bf16_128x160x128_s5_strip16`
+        Name { name: String },
+        /// a row of {operand} has {bytes} bytes, but TMA needs a positive multiple of 16: pad the rows
+        Pitch { operand: &'static str, bytes: u64 },
+        /// {what} is {found}, but can be at most {max}
+        TooLarge { what: &'static str, found: u64, max: u64 },
+        /// the buffer for {operand} has {found} elements, but {needed} are needed
+        BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// {error}
+        Layout(error: Box<LayoutError>),
+        /// {error}
+        Atom(error: Box<AtomError>),
+        /// {error}
+        Tensor(error: Box<TensorError>),
+        /// {error}
+        Build(error: Box<BuildErrors>),
+        /// {error}
+        Runtime(error: Box<RuntimeError>),
+    }
+}
+crate::errors::message_as_debug!(ScaledGemmError);
+
+macro_rules! from {
+    ($($error:ident $variant:ident)*) => {$(
+        impl From<$error> for ScaledGemmError {
+            #[inline]
+            fn from(error: $error) -> ScaledGemmError {
+                ScaledGemmError::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+from!(LayoutError Layout AtomError Atom TensorError Tensor BuildErrors Build RuntimeError Runtime);

@@ -1,0 +1,126 @@
+//! Launches a GEMM with block scales: checks the buffers, makes the tensor maps, and passes the
+//! parameters. A caller passes [`ScaledGemmArgs`].
+
+use crate::ir::builder::Converted;
+use crate::ir::{Element, Untyped};
+use crate::runtime::{Buffer, Function, Grid, LoadOptions};
+
+use super::super::ready::{Launch, ReadyKernel};
+use super::ScaledGemm;
+use super::config::{LaunchOverlap, ScaledGemmConfig};
+use super::error::ScaledGemmError;
+use super::kernel::{Params, SizeParams};
+use super::problem::ScaledGemmProblem;
+
+/// The buffers of a launch, for a [`ScaledGemm`]. The [`ScaledGemmProblem`] has their shapes; A, B
+/// and D must start at a multiple of 16 bytes.
+pub struct ScaledGemmArgs<'h, A, B, D> {
+    /// A, (M, K), row-major.
+    pub a: &'h Buffer<A>,
+    /// A's scales, one per row and block of 128 elements.
+    pub a_scales: &'h Buffer<f32>,
+    /// B, (N, K), row-major.
+    pub b: &'h Buffer<B>,
+    /// B's scales, one per block of 128 x 128 elements.
+    pub b_scales: &'h Buffer<f32>,
+    /// D, (M, N), row-major.
+    pub d: &'h mut Buffer<D>,
+}
+
+impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
+    type Config = ScaledGemmConfig;
+    /// The parameters have names, and are not public.
+    type Params = Untyped;
+    type Problem = ScaledGemmProblem;
+    type Args<'a> = ScaledGemmArgs<'a, A, B, D>;
+    /// How many blocks run at once.
+    type Shared = u32;
+    type Error = ScaledGemmError;
+
+    fn config(&self) -> &ScaledGemmConfig {
+        &self.config
+    }
+
+    fn share(
+        &self,
+        function: &Function<Untyped>,
+        _: LoadOptions<'_>,
+    ) -> Result<u32, ScaledGemmError> {
+        // The simulator runs blocks one after the other. With only two, each has several tiles, as
+        // on a GPU.
+        let sms = function.device().properties().map_or(2, |properties| properties.sm_count);
+        let blocks = self.config.cluster_blocks();
+        if blocks == 1 {
+            return Ok(sms);
+        }
+        let grid = Grid::new([blocks, 1, 1], [self.config.threads(), 1, 1]);
+        let at_once = function.clusters_at_once(grid)?.map_or(sms, |clusters| clusters * blocks);
+        Ok(at_once.min(sms))
+    }
+
+    /// # Errors
+    /// Those of [`ScaledGemmProblem::check`]; buffers that are too short or misaligned; those of
+    /// [`Function::launch`].
+    fn launch(
+        &self,
+        problem: &ScaledGemmProblem,
+        args: ScaledGemmArgs<'_, A, B, D>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), ScaledGemmError> {
+        let ScaledGemmArgs { a, a_scales, b, b_scales, d } = args;
+        problem.check(self.config.d.bits())?;
+        let ScaledGemmProblem { m, n, k, .. } = *problem;
+        let product = |x: u32, y: u32| u64::from(x) * u64::from(y);
+        let [a_scale_count, b_scale_count] = problem.scale_lens();
+        check_len("A", a.len(), product(m, k))?;
+        check_len("B", b.len(), product(n, k))?;
+        check_len("D", d.len(), product(m, n))?;
+        check_len("A's scales", a_scales.len(), a_scale_count)?;
+        check_len("B's scales", b_scales.len(), b_scale_count)?;
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let tiles = self.config.tiles(problem);
+        let (count, max) = (tiles[0].saturating_mul(tiles[1]), (1 << 31) - 512);
+        if count > max {
+            return Err(ScaledGemmError::TooLarge { what: "the tile count", found: count, max });
+        }
+        let [a_map, b_map, d_map] = self.plan.maps(problem)?;
+        // `ScaledGemmProblem::check` bounds all of them.
+        let strides = |row: u32, block: u32| [row as i32, block as i32];
+        let sizes = SizeParams {
+            a_scales,
+            b_scales,
+            a_strides: strides(problem.a_scales.row, problem.a_scales.block),
+            b_strides: strides(problem.b_scales.row, problem.b_scales.block),
+            a_scale_count: a_scale_count as i32,
+            b_scale_count: b_scale_count as i32,
+            rows: m as i32,
+            column_blocks: problem.n_blocks() as i32,
+            steps: problem.k_blocks() as i32,
+            tiles: tiles.map(|tiles| tiles as i32),
+        };
+        // Whole clusters, and no more blocks than run at once.
+        let cluster = self.config.cluster_blocks();
+        let clusters = {
+            let [m, n] = self.config.cluster.map(u64::from);
+            tiles[0].div_ceil(m) * tiles[1].div_ceil(n)
+        };
+        let at_once = (*launch.shared() / cluster).max(1);
+        let blocks = clusters.min(at_once.into()) as u32 * cluster;
+        let grid = Grid::new([blocks, 1, 1], [self.config.threads(), 1, 1]);
+        let maps = (a.tensor_map(&a_map)?, b.tensor_map(&b_map)?, d.tensor_map_mut(&d_map)?);
+        let (a, b, mut d) = maps;
+        let launch = launch.programmatic(self.config.overlap == LaunchOverlap::Programmatic);
+        Ok(launch.start_as::<Params<A, B, D>>(grid, (&a, &b, &mut d, sizes))?)
+    }
+}
+
+/// Checks that a buffer is long enough for an operand.
+fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), ScaledGemmError> {
+    let found = found as u64;
+    if found < needed {
+        return Err(ScaledGemmError::BufferLength { operand, found, needed });
+    }
+    Ok(())
+}
