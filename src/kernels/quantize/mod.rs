@@ -344,7 +344,7 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
                 let start = start + (column * BLOCK).cvt::<i64>();
                 let width = (is_there & first.lt(rows)).select(width, 0);
                 let part = tile.part::<Input>(k, start, width);
-                let elements = part.load_elements(k, x.offset(start), 0.0);
+                let elements = part.load_elements(x.offset(start), 0.0);
                 parts.push((part, start, elements));
             }
             let absolute: Vec<_> = parts
@@ -355,7 +355,7 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
             let max = match block {
                 ScaleBlock::Square128 => k.reduce(Group::Block, own, |_, a, b| a.max(b)),
                 _ => {
-                    let [max] = parts[0].0.reduce(k, [own], |_, [a], [b]| [a.max(b)]);
+                    let [max] = parts[0].0.reduce([own], |_, [a], [b]| [a.max(b)]);
                     max
                 }
             };
@@ -363,14 +363,14 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
             let max = max.max(largest * f32::MIN_POSITIVE);
             let (scale, inverse) = (max / largest, k.constant(largest) / max);
             for (part, start, elements) in &parts {
-                part.store(k, y.offset(*start), elements.iter_f32().map(|value| value * inverse));
+                part.store(y.offset(*start), elements.iter_f32().map(|value| value * inverse));
             }
             let leads = match block {
                 ScaleBlock::Square128 => k.thread_idx().x.eq(0),
-                _ => parts[0].0.is_leader(k),
+                _ => parts[0].0.is_leader(),
             };
-            k.if_(leads & is_there, |k| {
-                scales.store(k, row * strides[0] + column * strides[1], scale);
+            k.if_(leads & is_there, |_| {
+                scales.store(row * strides[0] + column * strides[1], scale);
             });
         },
     )

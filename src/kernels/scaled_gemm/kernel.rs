@@ -183,15 +183,15 @@ impl Plan {
         let [row_tiles, column_tiles] = sizes.tiles;
         let tiles = TileScheduler::new(k, raster, [row_tiles, column_tiles, k.constant(1)]);
         let tiles = tiles.clusters(cluster);
-        sizes.a_scales.require_len(k, sizes.a_scale_count);
-        sizes.b_scales.require_len(k, sizes.b_scale_count);
+        sizes.a_scales.require_len(sizes.a_scale_count);
+        sizes.b_scales.require_len(sizes.b_scale_count);
         let (thread, is_early) = (k.thread_idx().x, overlap == LaunchOverlap::Programmatic);
         if is_early {
             k.griddepcontrol_launch_dependents();
         }
-        pipe.init(k, thread.eq(0));
+        pipe.init(thread.eq(0));
         k.barrier();
-        pipe.cluster_sync(k, BarrierForm::Aligned);
+        pipe.cluster_sync(BarrierForm::Aligned);
         if is_early {
             k.griddepcontrol_wait();
         }
@@ -205,19 +205,18 @@ impl Plan {
         warp_roles(k, &roles, entry, |k, role, group| {
             if role == 0 {
                 return k.if_(thread.eq(0), |k| {
-                    let (a, b) = (self.a.tensor(k, a), self.b.tensor(k, b));
-                    let [along_m, along_n] = tiles.peers(k);
-                    tiles.for_each(k, pipe.producer(k), |k, tile, state| {
-                        let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, ..));
-                        let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, ..));
-                        k.for_(range(0, sizes.steps), state, |k, step, state| {
-                            let full = pipe.acquire(k, state);
-                            let sa = sa.slice(k, (.., .., state.stage));
-                            let sb = sb.slice(k, (.., .., state.stage));
-                            let (ga, gb) =
-                                (ga.slice(k, (.., .., step)), gb.slice(k, (.., .., step)));
-                            ga.load_rotated(k, &sa, full, along_n, step);
-                            gb.load_rotated(k, &sb, full, along_m, step);
+                    let (a, b) = (self.a.tensor(a), self.b.tensor(b));
+                    let [along_m, along_n] = tiles.peers();
+                    tiles.for_each(k, pipe.producer(), |k, tile, state| {
+                        let ga = a.local_tile(&tiler!(m, depth), (tile.row, ..));
+                        let gb = b.local_tile(&tiler!(n, depth), (tile.column, ..));
+                        k.for_(range(0, sizes.steps), state, |_, step, state| {
+                            let full = pipe.acquire(state);
+                            let sa = sa.slice((.., .., state.stage));
+                            let sb = sb.slice((.., .., state.stage));
+                            let (ga, gb) = (ga.slice((.., .., step)), gb.slice((.., .., step)));
+                            ga.load_rotated(&sa, full, along_n, step);
+                            gb.load_rotated(&sb, full, along_m, step);
                             state.next()
                         })
                     });
@@ -228,15 +227,15 @@ impl Plan {
             let store = self.d.slice(k, d, own, thread % GROUP, barrier);
             let consumer = Consumer::new(k, self, sizes, group, (pipe, store), (&sa, &sb));
             let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-            let start = (pipe.consumer(k), none);
+            let start = (pipe.consumer(), none);
             let (_, last) = tiles.numbers().for_each_item(k, start, |k, number, carried| {
                 let (state, previous) = carried;
                 consumer.multiply(k, &tiles, number, state, previous)
             });
             (0..self.config.blocks()).for_each(|block| consumer.store(k, last, block));
-            consumer.store.finish(k);
+            consumer.store.finish();
         });
-        pipe.cluster_sync(k, BarrierForm::Unaligned);
+        pipe.cluster_sync(BarrierForm::Unaligned);
     }
 }
 
@@ -307,13 +306,13 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (rows, thread) = (ROWS * config.consumers(), k.thread_idx().x);
         let thr = mma.slice(thread - GROUP);
         let a = (0..config.blocks()).map(|block| {
-            let ring = sa.local_tile(k, &tiler!(rows, depth, stages), (block, 0, 0));
-            SmemOperand::new(k, &thr.partition_a(k, &ring))
+            let ring = sa.local_tile(&tiler!(rows, depth, stages), (block, 0, 0));
+            SmemOperand::new(&thr.partition_a(&ring))
         });
         let registers = || mma.slice(0).fragment_c::<f32>(k, shape!(rows, columns));
         let acc: Vec<_> = (0..config.blocks()).map(|_| registers()).collect();
         // A store of no tile reads them, as the verifier sees it.
-        acc.iter().for_each(|acc| acc.fill(k, 0.0));
+        acc.iter().for_each(|acc| acc.fill(0.0));
         let (of_a, of_b) = (2 * config.blocks(), plan.column_blocks());
         let scales = Scales {
             now: k.registers(of_a + of_b),
@@ -321,7 +320,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             products: k.registers(of_a * of_b),
         };
         // The first step of a tile loads them; the verifier does not see that the loop comes later.
-        scales.next.fill(k, 0.0);
+        scales.next.fill(0.0);
         Consumer {
             plan,
             sizes,
@@ -329,7 +328,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             pipe,
             leader: (thread % GROUP).eq(0),
             a: a.collect(),
-            b: SmemOperand::new(k, &thr.partition_b(k, sb)),
+            b: SmemOperand::new(&thr.partition_b(sb)),
             acc,
             partial: registers(),
             scales,
@@ -355,8 +354,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         // The MMAs need only the stage. Where the tile is can be computed while they run: `ptxas`
         // moves nothing before them across a second wait, which returns at once.
         self.start(k, state, 0);
-        self.pipe.wait(k, state);
-        let tile = tiles.tile(k, number);
+        self.pipe.wait(state);
+        let tile = tiles.tile(number);
         let at = self.scale_indices(k, tile);
         self.load(k, &at, 0, self.scales.now);
         self.store(k, previous, 0);
@@ -368,7 +367,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                 self.store(k, previous, block);
             }
             self.wait(k, state, block);
-            self.scale(k, block, &factors, |factor, product, _| product * factor);
+            self.scale(block, &factors, |factor, product, _| product * factor);
         }
         let state = k.for_(range(1, self.sizes.steps), state.next(), |k, step, state| {
             self.start(k, state, 0);
@@ -378,7 +377,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                     self.start(k, state, block);
                 }
                 self.wait(k, state, block);
-                self.scale(k, block, &factors, |factor, product, sum| product.fma(factor, sum));
+                self.scale(block, &factors, |factor, product, sum| product.fma(factor, sum));
             }
             state.next()
         });
@@ -392,12 +391,12 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         'b: 'c,
     {
         if block == 0 {
-            self.pipe.wait(k, state);
+            self.pipe.wait(state);
         }
-        let a = self.a[block as usize].stage(k, state.stage);
-        let b = self.b.stage(k, state.stage);
+        let a = self.a[block as usize].stage(state.stage);
+        let b = self.b.stage(state.stage);
         k.wgmma_fence();
-        self.plan.mma.gemm_async(k, &self.partial, &a, &b, false);
+        self.plan.mma.gemm_async(&self.partial, &a, &b, false);
         k.wgmma_commit_group();
     }
 
@@ -409,7 +408,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     {
         k.wgmma_wait_group(0);
         if block + 1 == self.plan.config.blocks() {
-            k.if_(self.leader, |k| self.pipe.release(k, state));
+            k.if_(self.leader, |_| self.pipe.release(state));
         }
     }
 
@@ -417,7 +416,6 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     #[inline]
     fn scale<'c>(
         &self,
-        k: &Body<'c, '_>,
         block: u32,
         factors: &[Vec<Val<'c, f32>>],
         sum: impl Fn(Val<'c, f32>, Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>,
@@ -429,7 +427,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             // In 8 columns of `wgmma`'s accumulators, a thread has two columns of two rows.
             let group = &factors[(i / 4 * 8 / self.plan.group_columns()) as usize];
             let factor = group[(2 * block + i / 2 % 2) as usize];
-            acc.set(k, i, sum(factor, partial.get(k, i), acc.get(k, i)));
+            acc.set(i, sum(factor, partial.get(i), acc.get(i)));
         }
     }
 
@@ -444,10 +442,10 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     where
         'b: 'c,
     {
-        let (factors, step) = (self.factors(k, at.offset), step + 1);
+        let (factors, step) = (self.factors(at.offset), step + 1);
         let (Scales { now, next, .. }, of_quad) = (self.scales, step & (QUAD - 1));
-        k.if_(of_quad.eq(0), |k| {
-            (0..now.len()).for_each(|i| now.set(k, i, next.get(k, i)));
+        k.if_(of_quad.eq(0), |_| {
+            (0..now.len()).for_each(|i| now.set(i, next.get(i)));
         });
         // Nothing waits for them during the next steps.
         k.if_(of_quad.eq(1), |k| self.load(k, at, step + (QUAD - 1), next));
@@ -464,20 +462,20 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let Scales { now, products, .. } = self.scales;
         let lane = ((k.lane_id() & -QUAD) | (step & (QUAD - 1))).cvt::<u32>();
         let all: Vec<Val<'c, f32>> =
-            (0..now.len()).map(|i| k.shfl_idx(WARP, now.get(k, i), lane)).collect();
+            (0..now.len()).map(|i| k.shfl_idx(WARP, now.get(i), lane)).collect();
         let (of_a, of_b) = all.split_at(2 * self.a.len());
         let pairs = of_b.iter().flat_map(|b| of_a.iter().map(|a| *a * *b));
-        (0..).zip(pairs).for_each(|(i, product)| products.set(k, i, product));
+        (0..).zip(pairs).for_each(|(i, product)| products.set(i, product));
     }
 
     /// Returns the factors of a thread's rows in each group of columns: the product of the scales.
     #[inline]
-    fn factors<'c>(&self, k: &Body<'c, '_>, offset: Val<'c, i32>) -> Vec<Vec<Val<'c, f32>>>
+    fn factors<'c>(&self, offset: Val<'c, i32>) -> Vec<Vec<Val<'c, f32>>>
     where
         'b: 'c,
     {
         let products = self.scales.products;
-        let all: Vec<Val<'c, f32>> = (0..products.len()).map(|i| products.get(k, i)).collect();
+        let all: Vec<Val<'c, f32>> = (0..products.len()).map(|i| products.get(i)).collect();
         let of_blocks: Vec<&[Val<'c, f32>]> = all.chunks(2 * self.a.len()).collect();
         let groups = (0..self.plan.config.tile[1]).step_by(self.plan.group_columns() as usize);
         let of_group = |first: u32| -> Vec<Val<'c, f32>> {
@@ -537,9 +535,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let step = (k.lane_id() & (QUAD - 1)) + k.value::<i32>(first);
         let step = step.min(steps - 1);
         let (in_a, in_b) = (step * a_strides[1], step * b_strides[1]);
-        let of_a = at.a.iter().map(|first| a_scales.load(k, *first + in_a));
-        let of_b = at.b.iter().map(|first| b_scales.load(k, *first + in_b));
-        (0..).zip(of_a.chain(of_b)).for_each(|(i, scale)| to.set(k, i, scale));
+        let of_a = at.a.iter().map(|first| a_scales.load(*first + in_a));
+        let of_b = at.b.iter().map(|first| b_scales.load(*first + in_b));
+        (0..).zip(of_a.chain(of_b)).for_each(|(i, scale)| to.set(i, scale));
     }
 
     /// Stores a block of the consumer's rows of a tile, if there is a tile.
@@ -550,12 +548,12 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     {
         let config = &self.plan.config;
         let [rows, columns, _] = config.tile;
-        k.if_(tile.row.ge(0), |k| {
+        k.if_(tile.row.ge(0), |_| {
             let down = block * ROWS * config.consumers();
             let row = tile.row * rows + self.group * ROWS + down;
             let origin = [row, tile.column * columns, tile.batch];
             let acc = &self.acc[block as usize];
-            self.store.tile(k, acc, origin, [1, 0, columns], &());
+            self.store.tile(acc, origin, [1, 0, columns], &());
         });
     }
 }
