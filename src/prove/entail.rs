@@ -27,10 +27,10 @@ use crate::ir::op::SpecialReg;
 const DEPTH: u32 = 12;
 
 /// The maximum count of steps of one search.
-const STEPS: u32 = 400;
+const STEPS: u32 = 150;
 
 /// How many steps follow the first launch condition.
-const AFTER: u32 = 16;
+const AFTER: u32 = 4;
 
 /// What must not wrap has at least this much room.
 const ROOM: i128 = 1 << 24;
