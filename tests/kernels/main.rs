@@ -25,6 +25,7 @@ mod ready;
 mod reduce;
 mod row_copy;
 mod selective_scan;
+mod small_gemm;
 mod softmax;
 mod top_k;
 mod transpose;

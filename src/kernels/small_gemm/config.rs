@@ -24,6 +24,17 @@ pub enum Exchange {
     Workspace,
 }
 
+/// When a launch may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaunchStart {
+    /// When the previous launch of the stream has ended.
+    AfterPrevious,
+    /// Before that, as a programmatic launch: its blocks already load weights. They wait before
+    /// they read A or write D, so only the weights must not be a result of the previous launch.
+    /// Needs `sm_90`.
+    Early,
+}
+
 /// What decides the generated code of a [`SmallGemm`](super::SmallGemm). `weights` says what is
 /// computed; the other fields affect only the speed, and every configuration runs every problem.
 ///
@@ -43,7 +54,7 @@ pub enum Exchange {
 /// let config = SmallGemmConfig::new(Target::SM_90A, weights, &problem)?;
 /// assert_eq!(config.to_string().parse(), Ok(config));
 /// // A warp has 16 columns, and 8 warps share K, so that 512 blocks fill 132 SMs.
-/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x1_k8_t8_s4");
+/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x1_k8_t4_s4_pdl");
 /// # Ok::<(), tilewright::kernels::small_gemm::SmallGemmError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +81,8 @@ pub struct SmallGemmConfig {
     pub splits: u32,
     /// How these blocks add up their sums.
     pub exchange: Exchange,
+    /// When a launch may begin.
+    pub start: LaunchStart,
 }
 
 /// The SMs of an H100 (SXM) or H200, for which configurations are chosen.
@@ -86,16 +99,19 @@ impl SmallGemmConfig {
         weights: WeightFormat,
         problem: &SmallGemmProblem,
     ) -> Result<Self, SmallGemmError> {
-        let rows = problem.rows.clamp(1, 64).next_power_of_two();
+        // With 64 rows, a warp's accumulators and partial sums do not fit in its registers.
+        let rows = problem.rows.clamp(1, 32).next_power_of_two();
         let [columns, warps, depth_warps, steps] = match rows {
-            1..=2 => [16, 1, 8, 8],
+            1..=2 => [16, 1, 8, 4],
             4 => [16, 2, 8, 4],
             8 => [16, 4, 4, 4],
             16 => [32, 4, 2, 4],
-            _ => [32, 4, 2, 4],
+            _ => [32, 8, 1, 4],
         };
-        let exchange =
-            if target.offers(Target::SM_90) { Exchange::Cluster } else { Exchange::Workspace };
+        let (exchange, start) = match target.offers(Target::SM_90) {
+            true => (Exchange::Cluster, LaunchStart::Early),
+            false => (Exchange::Workspace, LaunchStart::AfterPrevious),
+        };
         let config = SmallGemmConfig {
             target,
             weights,
@@ -107,10 +123,44 @@ impl SmallGemmConfig {
             stages: 4,
             splits: 1,
             exchange,
+            start,
         };
         let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
         config.check()?;
         Ok(config)
+    }
+
+    /// Returns configurations worth measuring for a problem. The choice of
+    /// [`new`](SmallGemmConfig::new) comes first; the others have other grids of warps, and blocks
+    /// of 128 to 512 threads.
+    #[inline]
+    pub fn candidates(
+        target: Target,
+        weights: WeightFormat,
+        problem: &SmallGemmProblem,
+    ) -> Vec<Self> {
+        let Ok(first) = Self::new(target, weights, problem) else { return Vec::new() };
+        let mut all = vec![first];
+        let powers = |most: u32| (0..=most).map(|power| 1 << power);
+        for (warps, depth_warps) in
+            powers(4).flat_map(|warps| powers(4).map(move |depth_warps| (warps, depth_warps)))
+        {
+            for (columns, stages) in
+                [16, 32, 64].into_iter().flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
+            {
+                for steps in [stages, 2 * stages] {
+                    let config = SmallGemmConfig { columns, warps, depth_warps, ..first };
+                    let config = SmallGemmConfig { steps, stages, splits: 1, ..config };
+                    let splits = config.filling_splits(problem);
+                    let config = SmallGemmConfig { splits, ..config };
+                    let is_usual = (128..=512).contains(&config.threads());
+                    if is_usual && config.check().is_ok() && !all.contains(&config) {
+                        all.push(config);
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// Returns the fewest splits of K with which about two blocks run on each SM, if K is long
@@ -223,6 +273,8 @@ impl SmallGemmConfig {
             && (!is_power(self.splits, 8) || !target.offers(Target::SM_90))
         {
             "a cluster must have 1, 2, 4 or 8 blocks, and needs sm_90"
+        } else if self.start == LaunchStart::Early && !target.offers(Target::SM_90) {
+            "an early start needs sm_90"
         } else {
             let (needed, available) = (self.shared_bytes(), target.max_shared_bytes());
             if needed > available {
@@ -244,12 +296,18 @@ impl SmallGemmConfig {
         let [rows, columns, warps] = sizes?.try_into().ok()?;
         let mut count = |prefix: char| words.next()?.strip_prefix(prefix)?.parse().ok();
         let (depth_warps, steps, stages) = (count('k')?, count('t')?, count('s')?);
-        let (splits, exchange) = match words.next() {
+        let is_split = |word: &&str| word.starts_with("cluster") || word.starts_with("split");
+        let (splits, exchange) = match words.next_if(is_split) {
             None => (1, Exchange::Cluster),
             Some(word) => match word.strip_prefix("cluster") {
                 Some(splits) => (splits.parse().ok()?, Exchange::Cluster),
                 None => (word.strip_prefix("split")?.parse().ok()?, Exchange::Workspace),
             },
+        };
+        let start = match words.next() {
+            None => LaunchStart::AfterPrevious,
+            Some("pdl") if words.peek().is_none() => LaunchStart::Early,
+            Some(_) => return None,
         };
         Some(SmallGemmConfig {
             target,
@@ -262,12 +320,14 @@ impl SmallGemmConfig {
             stages,
             splits,
             exchange,
+            start,
         })
     }
 }
 
-/// Prints a name such as `sm90a_int4g128_16x32x4_k2_t4_s4_cluster2`: target, weights, rows, columns
-/// per warp and warps along N, warps along K, steps, stages, and the splits of K if there are any.
+/// Prints a name such as `sm90a_int4g128_16x32x4_k2_t4_s4_cluster2_pdl`: target, weights, rows,
+/// columns per warp and warps along N, warps along K, steps, stages, the splits of K if there are
+/// any, and `pdl` for an early start.
 impl fmt::Display for SmallGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -279,7 +339,8 @@ impl fmt::Display for SmallGemmConfig {
             Exchange::Cluster if splits == 1 => Ok(()),
             Exchange::Cluster => write!(f, "_cluster{splits}"),
             Exchange::Workspace => write!(f, "_split{splits}"),
-        }
+        }?;
+        f.write_str(if self.start == LaunchStart::Early { "_pdl" } else { "" })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ir::{
 };
 
 use super::super::arrival::is_last_to_arrive;
-use super::config::{Exchange, LANE_BYTES, SmallGemmConfig, TILE};
+use super::config::{Exchange, LANE_BYTES, LaunchStart, SmallGemmConfig, TILE};
 use super::weights::{Int4Group, WeightFormat};
 
 /// The type of the elements of A and D, and of scales, in the kernel's body.
@@ -161,14 +161,22 @@ impl<'b> Block<'b> {
     /// Returns the sums of the warp's part of K, for each of its tiles.
     #[inline]
     fn multiply(&self, k: &mut Body<'b, '_>) -> Vec<Accumulators<'b>> {
-        let SmallGemmConfig { steps, stages, .. } = self.config;
+        let SmallGemmConfig { steps, stages, start, .. } = self.config;
+        if start == LaunchStart::Early {
+            k.griddepcontrol_launch_dependents();
+        }
         let sums: Vec<_> = self.tiles.iter().map(|_| self.accumulators(k)).collect();
         let base = self.base(self.first);
         for ahead in 0..stages - 1 {
             self.copy_weights(k, base, ahead);
-            if ahead == 0 {
-                self.copy_rows(k, self.first, k.constant(0));
-            }
+        }
+        if start == LaunchStart::Early {
+            // The previous launch may still write A, or read D.
+            k.griddepcontrol_wait();
+        }
+        self.copy_rows(k, self.first, k.constant(0));
+        // The first group has all of that, so that the weights need not wait for A.
+        for _ in 0..stages - 1 {
             k.cp_async_commit_group();
         }
         let slabs = self.config.activations();

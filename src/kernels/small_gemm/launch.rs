@@ -8,7 +8,7 @@ use crate::runtime::{Buffer, Function, Grid, LoadOptions, Occupancy};
 use super::super::ready::{Launch, ReadyKernel};
 use super::super::split::SplitWorkspace;
 use super::SmallGemm;
-use super::config::{Exchange, SmallGemmConfig};
+use super::config::{Exchange, LaunchStart, SmallGemmConfig};
 use super::error::SmallGemmError;
 use super::kernel::Params;
 use super::problem::SmallGemmProblem;
@@ -61,7 +61,7 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
         problem.check()?;
         let SmallGemmArgs { a, words, scales, d } = args;
         let SmallGemmProblem { rows, columns, depth } = *problem;
-        let SmallGemmConfig { weights, splits, exchange, .. } = self.config;
+        let SmallGemmConfig { weights, splits, exchange, start, .. } = self.config;
         let [a_len, d_len] = problem.lens();
         let lens = [
             ("elements of A", a.len(), a_len, a.is_aligned_to(16)),
@@ -94,6 +94,7 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
             }
             _ => (0, 0),
         };
+        let launch = launch.programmatic(start == LaunchStart::Early);
         launch.shared().with(partials, arrivals, |buffers| {
             let params = Params {
                 a,

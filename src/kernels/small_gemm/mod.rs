@@ -14,7 +14,7 @@ use crate::ir::builder::{VectorElement, with_roles};
 use crate::ir::types::Scalar;
 
 use super::ready::Built;
-pub use config::{Exchange, SmallGemmConfig};
+pub use config::{Exchange, LaunchStart, SmallGemmConfig};
 pub use error::SmallGemmError;
 pub use launch::SmallGemmArgs;
 pub use pack::{Int4Matrix, Int4Packing, PackedWeights};

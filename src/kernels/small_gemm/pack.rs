@@ -1,7 +1,8 @@
 //! [`PackedWeights`]: packs quantised weights on the host, from the order of a checkpoint into the
 //! order in which the kernel's threads read them. Both orders are layouts.
 
-use crate::ir::Element;
+use crate::ir::types::Scalar;
+use crate::ir::{Element, bf16, f16};
 use crate::layout::{Layout, LayoutError, LayoutRef};
 
 use super::error::SmallGemmError;
@@ -118,19 +119,20 @@ pub struct PackedWeights<T> {
     pub scales: Vec<T>,
 }
 
-impl<T: Element + From<f32>> PackedWeights<T> {
+impl<T: Element> PackedWeights<T> {
     /// Packs the weights of a problem.
     ///
     /// # Errors
-    /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Length`] if something is too short;
-    /// [`SmallGemmError::ZeroPoints`] if there are zero points and the format has none, or if they
-    /// are missing.
+    /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Element`] if `T` is neither `f16` nor
+    /// `bf16`; [`SmallGemmError::Length`] if something is too short; [`SmallGemmError::ZeroPoints`]
+    /// if there are zero points and the format has none, or if they are missing.
     pub fn int4(
         format: WeightFormat,
         problem: &SmallGemmProblem,
         matrix: &Int4Matrix<'_, T>,
     ) -> Result<Self, SmallGemmError> {
         problem.check()?;
+        let element = element::<T>()?;
         let WeightFormat::Int4 { group, zeros: wanted } = format;
         let SmallGemmProblem { columns, depth, .. } = *problem;
         let Int4Matrix { packing, words, scales, zeros } = *matrix;
@@ -150,7 +152,7 @@ impl<T: Element + From<f32>> PackedWeights<T> {
         }
         let mut packed = PackedWeights {
             words: vec![0; format.words(columns, depth) as usize],
-            scales: vec![T::from(0.0); format.scales(columns, depth) as usize],
+            scales: vec![element(0.0); format.scales(columns, depth) as usize],
         };
         // The kernel takes two's complement if there are no zero points.
         let flipped = if needed { 0 } else { 8 };
@@ -171,11 +173,20 @@ impl<T: Element + From<f32>> PackedWeights<T> {
                 packed.scales[to] = scales[of_scales.at(column, group)];
                 if let Some(zeros) = zeros {
                     let zero = nibble(zeros, of_zeros.at(column, group)) as f32;
-                    packed.scales[to + 2] = T::from(zero + packing.zero_offset());
+                    packed.scales[to + 2] = element(zero + packing.zero_offset());
                 }
             }
         }
         Ok(packed)
+    }
+}
+
+/// Returns the conversion of numbers to `T`.
+fn element<T: Element>() -> Result<fn(f32) -> T, SmallGemmError> {
+    match T::SCALAR {
+        Scalar::F16 => Ok(|value| T::from_bits(f16::from_f32(value).to_bits().into())),
+        Scalar::Bf16 => Ok(|value| T::from_bits(bf16::from_f32(value).to_bits().into())),
+        found => Err(SmallGemmError::Element { found }),
     }
 }
 
