@@ -110,6 +110,10 @@ impl<T: VectorElement<2> + Converted> Tunable for SmallGemmTunable<T> {
         weights + 2 * (self.weights.scales(columns, depth) + elements)
     }
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     fn flops(&self) -> f64 {
         let SmallGemmProblem { rows, columns, depth } = self.problem;
         2.0 * f64::from(rows) * f64::from(columns) * f64::from(depth)
