@@ -1,8 +1,11 @@
 //! GEMMs with few rows and 4-bit weights, compared with their definition in `f64`.
 
+use std::f64::consts::PI;
+
 use proptest::prelude::*;
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{Target, bf16, f16};
+use tilewright::kernels::gemm::Activation;
 use tilewright::kernels::small_gemm::{
     Exchange, Int4Group, Int4Matrix, Int4Packing, LaunchStart, PackedWeights, SmallGemm,
     SmallGemmArgs, SmallGemmConfig, SmallGemmError, SmallGemmProblem, WeightFormat, ZeroPoints,
@@ -25,6 +28,9 @@ struct Case<T> {
     /// A scale and a zero point for each column of D and group.
     scales: Vec<T>,
     zeros: Vec<u32>,
+    /// Those that a launch does not get are `None`.
+    bias: Option<Vec<T>>,
+    residual: Option<Vec<T>>,
 }
 
 impl<T: Real + VectorElement<2>> Case<T> {
@@ -47,16 +53,29 @@ impl<T: Real + VectorElement<2>> Case<T> {
             integers: (0..len([columns, depth])).map(|_| integer(0)).collect(),
             // GPTQ stores zero points minus 1.
             zeros: (0..groups).map(|_| integer(1)).collect(),
+            bias: None,
+            residual: None,
         }
     }
 
-    /// The definition: each element of D, and the sum of the magnitudes of its products.
-    fn expected(&self) -> Vec<[f64; 2]> {
+    /// The same with a bias and a residual.
+    fn with_epilogue(self) -> Case<T> {
+        let values = |len: u32, factor: f32| (0..len).map(|i| T::of(i as f32 * factor)).collect();
+        let SmallGemmProblem { rows, columns, .. } = self.problem;
+        let (bias, residual) = (values(columns, -0.5), values(rows * columns, 0.125));
+        Case { bias: Some(bias), residual: Some(residual), ..self }
+    }
+
+    /// The definition: each element of D, and the sum of the magnitudes of what is added up.
+    fn expected(&self, activation: Option<Activation>) -> Vec<[f64; 2]> {
         let WeightFormat::Int4 { group, zeros } = self.format;
         let SmallGemmProblem { rows, columns, depth } = self.problem;
         let (length, groups) = (group.len(depth), groups(self.format, depth));
         let element = |row: u32, column: u32| {
-            (0..depth).fold([0.0, 0.0], |[sum, magnitude], k| {
+            let bias = self.bias.as_ref().map_or(0.0, |bias| bias[column as usize].to());
+            let at = (row * columns + column) as usize;
+            let residual = self.residual.as_ref().map_or(0.0, |residual| residual[at].to());
+            let [sum, magnitude] = (0..depth).fold([bias, bias.abs()], |[sum, magnitude], k| {
                 let scale = (column * groups + k / length) as usize;
                 let zero = match zeros {
                     ZeroPoints::Absent => 8.0,
@@ -66,7 +85,16 @@ impl<T: Real + VectorElement<2>> Case<T> {
                 let weight = (integer - zero) * self.scales[scale].to();
                 let product = self.a[(row * depth + k) as usize].to() * weight;
                 [sum + product, magnitude + product.abs()]
-            })
+            });
+            let sum = match activation {
+                None => sum,
+                Some(Activation::Relu) => sum.max(0.0),
+                Some(Activation::Gelu) => {
+                    let inner = (2.0 / PI).sqrt() * (sum + 0.044715 * sum.powi(3));
+                    sum / 2.0 * (1.0 + inner.tanh())
+                }
+            };
+            [sum + residual, magnitude + residual.abs()]
         };
         (0..rows).flat_map(|row| (0..columns).map(move |column| element(row, column))).collect()
     }
@@ -137,12 +165,16 @@ impl<T: Real + VectorElement<2>> Case<T> {
         let packed = self.packed(Int4Packing::RowMajor);
         let gemm = SmallGemm::<T>::new(config).unwrap().load(device).unwrap();
         let len = (self.problem.rows * self.problem.columns) as usize;
+        let elements = |all: &Vec<T>| device.upload(all).unwrap();
+        let (bias, residual) = (self.bias.as_ref().map(elements), self.residual.as_ref().map(elements));
         let mut d = device.upload(&vec![T::of(UNTOUCHED); len + 8]).unwrap();
         let args = SmallGemmArgs {
             a: &device.upload(&self.a).unwrap(),
             words: &device.upload(&packed.words).unwrap(),
             scales: &device.upload(&packed.scales).unwrap(),
             d: &mut d,
+            bias: bias.as_ref(),
+            residual: residual.as_ref(),
         };
         gemm.launch(&self.problem, args).unwrap();
         let mut d = d.to_vec().unwrap();
@@ -155,8 +187,11 @@ impl<T: Real + VectorElement<2>> Case<T> {
     fn check(&self, device: &Device, config: SmallGemmConfig) {
         let found = self.run(device, config);
         let what = format!("{config} of {} {} on {}", self.problem, T::SCALAR, device.name());
-        for (at, (found, [sum, magnitude])) in found.iter().zip(self.expected()).enumerate() {
-            let (found, slack) = (found.to(), sum.abs() * T::EPSILON + magnitude * 1e-6 + 1e-7);
+        for (at, (found, [sum, magnitude])) in found.iter().zip(self.expected(config.activation)).enumerate() {
+            // The hardware's `tanh` has an absolute error of about 2^-11.
+            let of_tanh = if config.activation == Some(Activation::Gelu) { 1e-3 } else { 0.0 };
+            let slack = sum.abs() * T::EPSILON + magnitude * (1e-6 + of_tanh) + 1e-7;
+            let found = found.to();
             assert!((found - sum).abs() <= slack, "{what}: D[{at}] is {found}, not {sum}");
         }
     }
@@ -185,6 +220,7 @@ fn small(target: Target, weights: WeightFormat, rows: u32) -> SmallGemmConfig {
         splits: 1,
         exchange: Exchange::Workspace,
         start: LaunchStart::AfterPrevious,
+        activation: None,
     }
 }
 
@@ -229,6 +265,26 @@ fn splits() {
     }
 }
 
+/// Bias, activation and residual, however blocks exchange their sums.
+#[test]
+fn epilogues() {
+    for device in devices() {
+        for (rows, columns) in [(1, 33), (9, 70)] {
+            let problem = SmallGemmProblem::new(rows, columns, 512);
+            let case = Case::<bf16>::random(GROUPED, problem, 9).with_epilogue();
+            let small = small(device.target(), GROUPED, rows.next_power_of_two());
+            for (splits, exchange) in
+                [(1, Exchange::Cluster), (2, Exchange::Cluster), (2, Exchange::Workspace)]
+            {
+                for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
+                    let config = SmallGemmConfig { splits, exchange, activation, ..small };
+                    case.check(&device, config);
+                }
+            }
+        }
+    }
+}
+
 /// A launch leaves the workspace as it found it.
 #[test]
 fn launches_repeat() {
@@ -242,7 +298,14 @@ fn launches_repeat() {
         let scales = device.upload(&packed.scales).unwrap();
         let mut results = (0..3).map(|_| {
             let mut d = device.zeros(128).unwrap();
-            let args = SmallGemmArgs { a: &a, words: &words, scales: &scales, d: &mut d };
+            let args = SmallGemmArgs {
+                a: &a,
+                words: &words,
+                scales: &scales,
+                d: &mut d,
+                bias: None,
+                residual: None,
+            };
             gemm.launch(&problem, args).unwrap();
             d.to_vec().unwrap()
         });
@@ -327,7 +390,8 @@ fn names_are_read_back() {
     for format in WeightFormat::all() {
         for (rows, target) in [(1, Target::SM_80), (16, Target::SM_90A), (64, Target::SM_90)] {
             let problem = SmallGemmProblem::new(rows, 4096, 4096);
-            let all = SmallGemmConfig::candidates(target, format, &problem);
+            let mut all = SmallGemmConfig::candidates(target, format, &problem);
+            all.extend(Activation::ALL.map(|one| SmallGemmConfig { activation: Some(one), ..all[0] }));
             for config in all {
                 assert_eq!(config.to_string().parse(), Ok(config));
                 count += 1;

@@ -154,7 +154,8 @@ impl<T: VectorElement<2> + Converted> Tunable for SmallGemmTunable<T> {
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let SmallGemmOperands { a, words, scales, d } = data;
-        Ok(gemm.with(options).launch(&self.problem, SmallGemmArgs { a, words, scales, d })?)
+        let args = SmallGemmArgs { a, words, scales, d, bias: None, residual: None };
+        Ok(gemm.with(options).launch(&self.problem, args)?)
     }
 
     fn verify(&self, data: &mut SmallGemmOperands<T>) -> Result<(), Rejection> {

@@ -9,6 +9,7 @@ use crate::ir::Target;
 use super::error::SmallGemmError;
 use super::problem::SmallGemmProblem;
 use super::weights::WeightFormat;
+use crate::kernels::gemm::Activation;
 
 /// Columns of D in a tile of weights: the M of `mma.sync`, whose A operand the weights are.
 pub(super) const TILE: u32 = 16;
@@ -36,7 +37,8 @@ pub enum LaunchStart {
 }
 
 /// What decides the generated code of a [`SmallGemm`](super::SmallGemm). `weights` says what is
-/// computed; the other fields affect only the speed, and every configuration runs every problem.
+/// multiplied, `activation` what happens to the results. The other fields affect only the speed, and
+/// every configuration runs every problem.
 ///
 /// A block computes `rows` rows of D and `columns * warps` columns of them. Its warps are a grid of
 /// `warps` along N and `depth_warps` along K. A warp goes through its part of K in steps of
@@ -83,6 +85,8 @@ pub struct SmallGemmConfig {
     pub exchange: Exchange,
     /// When a launch may begin.
     pub start: LaunchStart,
+    /// The function that is applied to D before a residual is added.
+    pub activation: Option<Activation>,
 }
 
 /// The SMs of an H100 (SXM) or H200, for which configurations are chosen.
@@ -124,6 +128,7 @@ impl SmallGemmConfig {
             splits: 1,
             exchange,
             start,
+            activation: None,
         };
         let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
         config.check()?;
@@ -188,6 +193,22 @@ impl SmallGemmConfig {
     /// Returns the tiles of 16 columns per warp.
     pub(super) fn tiles(&self) -> u32 {
         self.columns / TILE
+    }
+
+    /// Returns the 8-row tiles of D per block.
+    pub(super) fn row_tiles(&self) -> u32 {
+        self.rows.div_ceil(8)
+    }
+
+    /// Returns the blocks that an SM runs at once, which bounds the registers of a thread.
+    pub(super) fn blocks_per_sm(&self) -> u32 {
+        // Two sets of 4 accumulators per tile, for one group and for all, and what else `ptxas`
+        // needs: 62 registers for one tile, 78 for two, 109 for four.
+        let registers = 48 + 16 * self.tiles() * self.row_tiles();
+        let threads = self.threads().max(1);
+        let shared = (self.target.max_shared_bytes() + 1024) / (self.shared_bytes() + 1024);
+        let blocks = (65_536 / registers / threads).min(2048 / threads).min(32);
+        blocks.min(shared as u32).max(1)
     }
 
     /// Returns the elements of K for which a block copies A at once.
@@ -304,11 +325,17 @@ impl SmallGemmConfig {
                 None => (word.strip_prefix("split")?.parse().ok()?, Exchange::Workspace),
             },
         };
-        let start = match words.next() {
+        let start = match words.next_if_eq(&"pdl") {
             None => LaunchStart::AfterPrevious,
-            Some("pdl") if words.peek().is_none() => LaunchStart::Early,
-            Some(_) => return None,
+            Some(_) => LaunchStart::Early,
         };
+        let activation = match words.next() {
+            None => None,
+            Some(word) => Some(Activation::ALL.into_iter().find(|one| one.name() == word)?),
+        };
+        if words.next().is_some() {
+            return None;
+        }
         Some(SmallGemmConfig {
             target,
             weights,
@@ -321,13 +348,14 @@ impl SmallGemmConfig {
             splits,
             exchange,
             start,
+            activation,
         })
     }
 }
 
 /// Prints a name such as `sm90a_int4g128_16x32x4_k2_t4_s4_cluster2_pdl`: target, weights, rows,
 /// columns per warp and warps along N, warps along K, steps, stages, the splits of K if there are
-/// any, and `pdl` for an early start.
+/// any, `pdl` for an early start, and the activation.
 impl fmt::Display for SmallGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,7 +368,8 @@ impl fmt::Display for SmallGemmConfig {
             Exchange::Cluster => write!(f, "_cluster{splits}"),
             Exchange::Workspace => write!(f, "_split{splits}"),
         }?;
-        f.write_str(if self.start == LaunchStart::Early { "_pdl" } else { "" })
+        f.write_str(if self.start == LaunchStart::Early { "_pdl" } else { "" })?;
+        self.activation.map_or(Ok(()), |activation| write!(f, "_{}", activation.name()))
     }
 }
 

@@ -30,6 +30,12 @@ crate::params! {
         pub(super) rows: i32,
         pub(super) columns: i32,
         pub(super) depth: i32,
+        /// Added to all rows; a launch without it has 0 columns of it.
+        pub(super) bias: Global<T>,
+        pub(super) bias_columns: i32,
+        /// Added last, like D; a launch without it has 0 rows of it.
+        pub(super) residual: Global<T>,
+        pub(super) residual_rows: i32,
         /// The sums of blocks that share columns of D, and how many of these blocks have arrived.
         pub(super) partials: GlobalMut<f32>,
         pub(super) arrivals: GlobalMut<u32>,
@@ -84,6 +90,7 @@ impl SmallGemmConfig {
     #[inline]
     pub(super) fn build(&self) -> Result<Kernel<Untyped>, BuildErrors> {
         let options = KernelOptions::default().block([self.threads(), 1, 1]);
+        let options = options.min_blocks_per_sm(self.blocks_per_sm());
         let options = match self.exchange {
             Exchange::Cluster if self.splits > 1 => options.cluster([1, self.splits, 1]),
             _ => options,
@@ -96,11 +103,6 @@ impl SmallGemmConfig {
                 block.finish(k, &sums);
             })?;
         Ok(kernel.untyped())
-    }
-
-    /// Returns the 8-row tiles of D per block.
-    fn row_tiles(&self) -> u32 {
-        self.rows.div_ceil(8)
     }
 }
 
@@ -461,7 +463,16 @@ impl<'b> Block<'b> {
         let row = block.z * self.config.rows + (at >> columns.ilog2());
         let column = block.x * columns + (at & (columns - 1));
         k.if_(row.lt(p.rows) & column.lt(p.columns), |k| {
-            p.d.store(k, row * p.columns + column, sum.cvt::<X>());
+            let at = row * p.columns + column;
+            let bias = k.if_with(column.lt(p.bias_columns), 0.0, |k| {
+                p.bias.load(k, column).cvt::<f32>()
+            });
+            let residual = k.if_with(row.lt(p.residual_rows), 0.0, |k| {
+                p.residual.load(k, at).cvt::<f32>()
+            });
+            let sum = sum + bias;
+            let sum = self.config.activation.map_or(sum, |activation| activation.apply(sum));
+            p.d.store(k, at, (sum + residual).cvt::<X>());
         });
     }
 }

@@ -23,6 +23,10 @@ pub struct SmallGemmArgs<'h, T> {
     pub scales: &'h Buffer<T>,
     /// D, `[rows, columns]`.
     pub d: &'h mut Buffer<T>,
+    /// Added to all rows before the activation, `[columns]`.
+    pub bias: Option<&'h Buffer<T>>,
+    /// Added after the activation, like D.
+    pub residual: Option<&'h Buffer<T>>,
 }
 
 /// The occupancy that the simulator reports; the kernel does not ask for it.
@@ -59,7 +63,7 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
         launch: Launch<'_, Self>,
     ) -> Result<(), SmallGemmError> {
         problem.check()?;
-        let SmallGemmArgs { a, words, scales, d } = args;
+        let SmallGemmArgs { a, words, scales, d, bias, residual } = args;
         let SmallGemmProblem { rows, columns, depth } = *problem;
         let SmallGemmConfig { weights, splits, exchange, start, .. } = self.config;
         let [a_len, d_len] = problem.lens();
@@ -69,6 +73,10 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
             ("scales", scales.len(), weights.scales(columns, depth), scales.is_aligned_to(16)),
             ("elements of D", d.len(), d_len, true),
         ];
+        let bias_len = bias.map(|bias| ("elements of the bias", bias.len(), columns.into(), true));
+        let residual_len =
+            residual.map(|residual| ("elements of the residual", residual.len(), d_len, true));
+        let lens = lens.into_iter().chain(bias_len).chain(residual_len);
         for (operand, found, needed, is_aligned) in lens {
             let found = found as u64;
             if found < needed {
@@ -105,6 +113,11 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
                 rows: rows as i32,
                 columns: columns as i32,
                 depth: depth as i32,
+                // A stands in for what is missing; the kernel does not read it.
+                bias: bias.unwrap_or(a),
+                bias_columns: if bias.is_some() { columns as i32 } else { 0 },
+                residual: residual.unwrap_or(a),
+                residual_rows: if residual.is_some() { rows as i32 } else { 0 },
                 partials: &mut buffers.partials,
                 arrivals: &mut buffers.arrivals,
             };

@@ -21,9 +21,10 @@ pub use pack::{Int4Matrix, Int4Packing, PackedWeights};
 pub use problem::SmallGemmProblem;
 pub use weights::{Int4Group, WeightFormat, ZeroPoints};
 
-/// `D[m, n] = sum over k of A[m, k] W[n, k]` with weights W of a [`WeightFormat`], for A and D of
-/// `f16` or `bf16`. It accumulates in `f32`. Scales multiply sums of whole groups, so that weights
-/// are not rounded.
+/// `D[m, n] = activation(sum over k of A[m, k] W[n, k] + bias[n]) + residual[m, n]` with weights W
+/// of a [`WeightFormat`], for A and D of `f16` or `bf16`. Bias, activation and residual are
+/// optional. It accumulates in `f32`. Scales multiply sums of whole groups, so that weights are not
+/// rounded.
 ///
 /// Use it for 1 to 64 rows, where reading the weights takes the time: 4-bit weights are a quarter
 /// of the bytes of `bf16`. With more rows it still computes the right result, but reads the weights
@@ -59,7 +60,9 @@ pub use weights::{Int4Group, WeightFormat, ZeroPoints};
 /// let a = device.upload(&[f16::from_f32(1.0); 8])?;
 /// let (words, scales) = (device.upload(&packed.words)?, device.upload(&packed.scales)?);
 /// let mut d = device.zeros::<f16>(2)?;
-/// gemm.launch(&problem, SmallGemmArgs { a: &a, words: &words, scales: &scales, d: &mut d })?;
+/// let (bias, residual) = (None, None);
+/// let args = SmallGemmArgs { a: &a, words: &words, scales: &scales, d: &mut d, bias, residual };
+/// gemm.launch(&problem, args)?;
 /// assert_eq!(d.to_vec()?, [14.0, 0.0].map(f16::from_f32));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
