@@ -39,9 +39,8 @@ impl<T: Real + VectorElement<2>> Case<T> {
         let SmallGemmProblem { rows, columns, depth } = problem;
         let len = |sizes: [u32; 2]| sizes.iter().map(|size| *size as usize).product::<usize>();
         let groups = len([columns, groups(format, depth)]);
-        let mut real = |from: f32, to: f32| {
-            T::of(from + (to - from) * (rng.below(1001) as f32 / 1000.0))
-        };
+        let mut real =
+            |from: f32, to: f32| T::of(from + (to - from) * (rng.below(1001) as f32 / 1000.0));
         let a = (0..len([rows, depth])).map(|_| real(-2.0, 2.0)).collect();
         let scales = (0..groups).map(|_| real(0.01, 1.0)).collect();
         let mut integer = |from: usize| (from + rng.below(16 - from)) as u32;
@@ -129,17 +128,13 @@ impl<T: Real + VectorElement<2>> Case<T> {
             Int4Packing::RowMajor => (
                 words(1, columns * depth, &|_, i| integer(i / depth, i % depth)),
                 self.scales.clone(),
-                words(1, columns * groups, &|_, i| {
-                    (i < columns * groups).then(|| self.zeros[i])
-                }),
+                words(1, columns * groups, &|_, i| (i < columns * groups).then(|| self.zeros[i])),
             ),
             Int4Packing::Gptq | Int4Packing::GptqV2 => {
                 // Word `n` of row `r` has elements 8 r to 8 r + 7 of column n.
                 let rows = (0..depth / 8).flat_map(|row| (0..columns).map(move |n| (row, n)));
                 let word = |(row, n): (usize, usize)| {
-                    (0..8).fold(0, |bits, i| {
-                        bits | integer(n, 8 * row + i).unwrap_or(0) << (4 * i)
-                    })
+                    (0..8).fold(0, |bits, i| bits | integer(n, 8 * row + i).unwrap_or(0) << (4 * i))
                 };
                 let minus = u32::from(packing == Int4Packing::Gptq);
                 (
@@ -166,7 +161,8 @@ impl<T: Real + VectorElement<2>> Case<T> {
         let gemm = SmallGemm::<T>::new(config).unwrap().load(device).unwrap();
         let len = (self.problem.rows * self.problem.columns) as usize;
         let elements = |all: &Vec<T>| device.upload(all).unwrap();
-        let (bias, residual) = (self.bias.as_ref().map(elements), self.residual.as_ref().map(elements));
+        let (bias, residual) =
+            (self.bias.as_ref().map(elements), self.residual.as_ref().map(elements));
         let mut d = device.upload(&vec![T::of(UNTOUCHED); len + 8]).unwrap();
         let args = SmallGemmArgs {
             a: &device.upload(&self.a).unwrap(),
@@ -187,7 +183,9 @@ impl<T: Real + VectorElement<2>> Case<T> {
     fn check(&self, device: &Device, config: SmallGemmConfig) {
         let found = self.run(device, config);
         let what = format!("{config} of {} {} on {}", self.problem, T::SCALAR, device.name());
-        for (at, (found, [sum, magnitude])) in found.iter().zip(self.expected(config.activation)).enumerate() {
+        for (at, (found, [sum, magnitude])) in
+            found.iter().zip(self.expected(config.activation)).enumerate()
+        {
             // The hardware's `tanh` has an absolute error of about 2^-11.
             let of_tanh = if config.activation == Some(Activation::Gelu) { 1e-3 } else { 0.0 };
             let slack = sum.abs() * T::EPSILON + magnitude * (1e-6 + of_tanh) + 1e-7;
@@ -224,8 +222,8 @@ fn small(target: Target, weights: WeightFormat, rows: u32) -> SmallGemmConfig {
     }
 }
 
-/// Every format with both element types, with the library's configuration and with small blocks,
-/// for sizes around tiles, groups and slabs.
+/// Every format, with the library's configuration for `bf16` and with small blocks for `f16`, for
+/// sizes around tiles, groups and slabs.
 #[test]
 fn every_format() {
     let sizes = [(1, 16, 128), (1, 40, 1000), (3, 70, 520), (9, 33, 264), (17, 5, 72), (70, 8, 8)];
@@ -235,10 +233,8 @@ fn every_format() {
                 let problem = SmallGemmProblem::new(rows, columns, depth);
                 let chosen = SmallGemmConfig::new(device.target(), format, &problem).unwrap();
                 let small = small(device.target(), format, rows.min(32).next_power_of_two());
-                for config in [chosen, small] {
-                    Case::<bf16>::random(format, problem, seed).check(&device, config);
-                    Case::<f16>::random(format, problem, seed + 100).check(&device, config);
-                }
+                Case::<bf16>::random(format, problem, seed).check(&device, chosen);
+                Case::<f16>::random(format, problem, seed + 100).check(&device, small);
             }
         }
     }
@@ -391,7 +387,9 @@ fn names_are_read_back() {
         for (rows, target) in [(1, Target::SM_80), (16, Target::SM_90A), (64, Target::SM_90)] {
             let problem = SmallGemmProblem::new(rows, 4096, 4096);
             let mut all = SmallGemmConfig::candidates(target, format, &problem);
-            all.extend(Activation::ALL.map(|one| SmallGemmConfig { activation: Some(one), ..all[0] }));
+            all.extend(
+                Activation::ALL.map(|one| SmallGemmConfig { activation: Some(one), ..all[0] }),
+            );
             for config in all {
                 assert_eq!(config.to_string().parse(), Ok(config));
                 count += 1;

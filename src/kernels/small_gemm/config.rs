@@ -55,8 +55,8 @@ pub enum LaunchStart {
 /// let problem = SmallGemmProblem::new(1, 8192, 8192);
 /// let config = SmallGemmConfig::new(Target::SM_90A, weights, &problem)?;
 /// assert_eq!(config.to_string().parse(), Ok(config));
-/// // A warp has 16 columns, and 8 warps share K, so that 512 blocks fill 132 SMs.
-/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x1_k8_t4_s4_pdl");
+/// // A warp has 16 columns, and 4 warps share K, so that 512 blocks fill 132 SMs.
+/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x1_k4_t4_s4_pdl");
 /// # Ok::<(), tilewright::kernels::small_gemm::SmallGemmError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ impl SmallGemmConfig {
         // With 64 rows, a warp's accumulators and partial sums do not fit in its registers.
         let rows = problem.rows.clamp(1, 32).next_power_of_two();
         let [columns, warps, depth_warps, steps] = match rows {
-            1..=2 => [16, 1, 8, 4],
+            1..=2 => [16, 1, 4, 4],
             4 => [16, 2, 8, 4],
             8 => [16, 4, 4, 4],
             16 => [32, 4, 2, 4],
@@ -130,7 +130,10 @@ impl SmallGemmConfig {
             start,
             activation: None,
         };
-        let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
+        let fits = config.shared_bytes() <= target.max_shared_bytes();
+        let stages = if fits { config.stages } else { 2 };
+        let splits = config.filling_splits(problem);
+        let config = SmallGemmConfig { stages, splits, ..config };
         config.check()?;
         Ok(config)
     }
@@ -150,8 +153,9 @@ impl SmallGemmConfig {
         for (warps, depth_warps) in
             powers(4).flat_map(|warps| powers(4).map(move |depth_warps| (warps, depth_warps)))
         {
-            for (columns, stages) in
-                [16, 32, 64].into_iter().flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
+            for (columns, stages) in [16, 32, 64]
+                .into_iter()
+                .flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
             {
                 for steps in [stages, 2 * stages] {
                     let config = SmallGemmConfig { columns, warps, depth_warps, ..first };
@@ -203,8 +207,8 @@ impl SmallGemmConfig {
     /// Returns the blocks that an SM runs at once, which bounds the registers of a thread.
     pub(super) fn blocks_per_sm(&self) -> u32 {
         // Two sets of 4 accumulators per tile, for one group and for all, and what else `ptxas`
-        // needs: 62 registers for one tile, 78 for two, 109 for four.
-        let registers = 48 + 16 * self.tiles() * self.row_tiles();
+        // needs: 68 registers for one tile, 78 for two, 109 for four.
+        let registers = 56 + 16 * self.tiles() * self.row_tiles();
         let threads = self.threads().max(1);
         let shared = (self.target.max_shared_bytes() + 1024) / (self.shared_bytes() + 1024);
         let blocks = (65_536 / registers / threads).min(2048 / threads).min(32);

@@ -9,8 +9,8 @@ use crate::ir::builder::{Arithmetic, FromInt4, Fused, Role, VectorElement};
 use crate::ir::op::{BarrierForm, ClusterArrival, CpAsyncCache};
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions,
-    Registers, Shared, Untyped, Val, Vector, WARP, bf16, f16, range,
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Registers, Shared,
+    Untyped, Val, Vector, WARP, bf16, f16, range,
 };
 
 use super::super::arrival::is_last_to_arrive;
@@ -280,13 +280,7 @@ impl<'b> Block<'b> {
 
     /// Multiplies a step's weights by the rows of A in the slab that starts at element `slab`.
     #[inline]
-    fn step(
-        &self,
-        k: &mut Body<'b, '_>,
-        sums: &[Accumulators<'b>],
-        slab: Val<'b, i32>,
-        step: u32,
-    ) {
+    fn step(&self, k: &mut Body<'b, '_>, sums: &[Accumulators<'b>], slab: Val<'b, i32>, step: u32) {
         let config = &self.config;
         let WeightFormat::Int4 { group, .. } = config.weights;
         let lane = k.lane_id();
@@ -349,9 +343,9 @@ impl<'b> Block<'b> {
         let words = weights.lane_scales() / 2;
         let from = self.scales.ptr_cast::<u32>();
         let at = (self.thread + place) * words;
-        let vectors = (0..words).step_by(4).filter_map(|more| {
-            from.load_any(k, at + more, (words - more).min(4))?.values::<u32>()
-        });
+        let vectors = (0..words)
+            .step_by(4)
+            .filter_map(|more| from.load_any(k, at + more, (words - more).min(4))?.values::<u32>());
         let words: Vec<_> = vectors.flatten().collect();
         let pairs = words.chunks(weights.scale_elements() as usize / 2);
         pairs.map(|pair| Scales { scales: pair[0], zeros: pair.get(1).copied() }).collect()
@@ -464,12 +458,10 @@ impl<'b> Block<'b> {
         let column = block.x * columns + (at & (columns - 1));
         k.if_(row.lt(p.rows) & column.lt(p.columns), |k| {
             let at = row * p.columns + column;
-            let bias = k.if_with(column.lt(p.bias_columns), 0.0, |k| {
-                p.bias.load(k, column).cvt::<f32>()
-            });
-            let residual = k.if_with(row.lt(p.residual_rows), 0.0, |k| {
-                p.residual.load(k, at).cvt::<f32>()
-            });
+            let bias =
+                k.if_with(column.lt(p.bias_columns), 0.0, |k| p.bias.load(k, column).cvt::<f32>());
+            let residual =
+                k.if_with(row.lt(p.residual_rows), 0.0, |k| p.residual.load(k, at).cvt::<f32>());
             let sum = sum + bias;
             let sum = self.config.activation.map_or(sum, |activation| activation.apply(sum));
             p.d.store(k, at, (sum + residual).cvt::<X>());

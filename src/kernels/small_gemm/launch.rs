@@ -89,10 +89,8 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
         if d_len == 0 {
             return Ok(());
         }
-        let [along_n, along_m] = [
-            columns.div_ceil(self.config.block_columns()),
-            rows.div_ceil(self.config.rows),
-        ];
+        let [along_n, along_m] =
+            [columns.div_ceil(self.config.block_columns()), rows.div_ceil(self.config.rows)];
         let grid = Grid::new([along_n, splits, along_m], [self.config.threads(), 1, 1]);
         let tiles = u64::from(along_n) * u64::from(along_m);
         let (partials, arrivals) = match exchange {

@@ -85,10 +85,7 @@ impl Int4Packing {
     fn awq(columns: u32, rows: u32) -> Result<Layout, LayoutError> {
         let [(two, of_two), (four, of_four)] = AWQ_ORDER;
         let words = columns.div_ceil(8);
-        Layout::new(
-            ((two, four, words), rows),
-            ((of_two, of_four, 8), i64::from(words) * 8),
-        )
+        Layout::new(((two, four, words), rows), ((of_two, of_four, 8), i64::from(words) * 8))
     }
 
     /// Returns what is added to a stored zero point.
