@@ -39,6 +39,7 @@
 //! | [`transpose`], [`permute`] | a transposed matrix, a tensor with permuted modes |
 //! | [`gather`] | gather and scatter of rows |
 //! | [`elementwise`] | a closure applied to each element |
+//! | [`small_gemm`] | `D = A Wᵀ` for few rows, with 4-bit weights |
 //! | [`selective_scan`] | the recurrence of Mamba's state-space layers, the forward pass |
 //! | [`parallel`] | linear layers that are split over several devices |
 
@@ -60,6 +61,7 @@ pub mod reduce;
 pub mod rows;
 pub mod scaled_gemm;
 pub mod selective_scan;
+pub mod small_gemm;
 pub mod softmax;
 mod split;
 pub mod transpose;

@@ -27,6 +27,7 @@ mod reduce;
 mod row_copy;
 mod scaled_gemm;
 mod selective_scan;
+mod small_gemm;
 mod softmax;
 mod top_k;
 mod transpose;

@@ -100,12 +100,74 @@ impl<'b> Val<'b, u32> {
     {
         unpack(self, 8)
     }
+
+    /// Unpacks unsigned integers as [`unpack_u4`](Val::unpack_u4) does, and subtracts zero points:
+    /// pair `i` is `[n(i) - zeros[i].0, n(i+4) - zeros[i].1]`. The zero points must be integers from
+    /// 0 to 16, for which the result is exact. If several words share them, the subtraction costs
+    /// nothing more than [`unpack_u4`](Val::unpack_u4).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, f16};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// type Params = (GlobalMut<u32>, GlobalMut<f16>);
+    /// let kernel = Kernel::<Params>::build("unpack", Target::SM_80, |k, (x, y)| {
+    ///     let zero = Val::splat(k.constant(f16::from_f32(3.0)));
+    ///     let pairs = x.load(k, 0).unpack_u4_minus::<f16>([zero; 4]);
+    ///     y.store_slice(k, 0, &pairs.map(|pair| pair.lanes()).concat());
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let (mut x, mut y) = (device.upload(&[0xfedc_3210])?, device.zeros::<f16>(8)?);
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x, &mut y))?;
+    /// let expected = [0, 12, 1, 13, 2, 14, 3, 15].map(|n| f16::from_f32(n as f32 - 3.0));
+    /// assert_eq!(y.to_vec()?, expected);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "dequantize")]
+    #[track_caller]
+    pub fn unpack_u4_minus<T: FromInt4>(
+        self,
+        zeros: [Val<'b, Vector<T, 2>>; 4],
+    ) -> [Val<'b, Vector<T, 2>>; 4]
+    where
+        Vector<T, 2>: Arithmetic + Fused,
+    {
+        let splat = |value: f32| Val::<Vector<T, 2>>::splat(self.constant(T::exact(value)));
+        let low = |zero: Val<'b, Vector<T, 2>>| zero + splat(T::BASE);
+        let high = |zero: Val<'b, Vector<T, 2>>| splat(-T::BASE / 16.0) - zero;
+        let [a, b, c, d] = zeros;
+        match T::HOLDS_HIGH {
+            true => unpack_from(self, 0, [low(a), high(b), low(c), high(d)]),
+            false => unpack_from(self, 0, [low(a), low(b), low(c), low(d)]),
+        }
+    }
 }
 
 /// Returns `(n ^ flipped) - flipped` for each integer `n`. With 8, this is its two's complement
 /// value.
 #[track_caller]
 fn unpack<'b, T: FromInt4>(word: Val<'b, u32>, flipped: u32) -> [Val<'b, Vector<T, 2>>; 4]
+where
+    Vector<T, 2>: Arithmetic + Fused,
+{
+    let splat = |value: f32| Val::<Vector<T, 2>>::splat(word.constant(T::exact(value)));
+    let low = splat(T::BASE + flipped as f32);
+    let high = splat(-(T::BASE / 16.0 + flipped as f32));
+    let [second, fourth] = [if T::HOLDS_HIGH { high } else { low }; 2];
+    unpack_from(word, flipped, [low, second, low, fourth])
+}
+
+/// Returns `n ^ flipped` minus an offset for each integer `n`. The offset of a pair is
+/// `BASE + zero`, or `-BASE / 16 - zero` if the pair is 4 bits higher in its half words and
+/// multiplied by 1/16.
+#[track_caller]
+fn unpack_from<'b, T: FromInt4>(
+    word: Val<'b, u32>,
+    flipped: u32,
+    offsets: [Val<'b, Vector<T, 2>>; 4],
+) -> [Val<'b, Vector<T, 2>>; 4]
 where
     Vector<T, 2>: Arithmetic + Fused,
 {
@@ -117,13 +179,13 @@ where
         word.lop3(both(15 << at), exponent, |word, mask, exponent| word & mask ^ exponent)
             .bitcast::<Vector<T, 2>>()
     };
-    let low = |word| merged(word, 0) - splat(T::BASE + flipped as f32);
-    let high =
-        |word| merged(word, 4).fma(splat(1.0 / 16.0), splat(-(T::BASE / 16.0 + flipped as f32)));
+    let low = |word, offset| merged(word, 0) - offset;
+    let high = |word, offset| merged(word, 4).fma(splat(1.0 / 16.0), offset);
+    let [a, b, c, d] = offsets;
     if T::HOLDS_HIGH {
         let upper = word >> 8;
-        [low(word), high(word), low(upper), high(upper)]
+        [low(word, a), high(word, b), low(upper, c), high(upper, d)]
     } else {
-        [low(word), low(word >> 4), low(word >> 8), low(word >> 12)]
+        [low(word, a), low(word >> 4, b), low(word >> 8, c), low(word >> 12, d)]
     }
 }

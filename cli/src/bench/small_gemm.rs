@@ -1,0 +1,121 @@
+//! `tilewright bench small-gemm`: measures GEMMs with few rows and 4-bit weights beside a read of
+//! the same bytes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tilewright::ir::builder::{Converted, VectorElement};
+use tilewright::ir::{bf16, f16};
+use tilewright::kernels::gemm::GemmProblem;
+use tilewright::kernels::small_gemm::{SmallGemmProblem, WeightFormat};
+use tilewright::runtime::DeviceChoice;
+use tilewright_tune::{
+    BenchConfigs, BenchOptions, BenchProgress, Regime, SmallGemmTunable, bench_on,
+};
+
+use super::super::gemm::shape;
+use super::super::progress::Meter;
+use super::super::{Failure, print};
+use super::attention::Dtype;
+use super::candidates::Candidates;
+
+/// The options of `tilewright bench small-gemm`.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// Problems, separated by commas: `MxNxK` [default: 1 to 64 rows with layers of large language
+    /// models; with `--device sim` two small ones].
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST", value_parser = shape)]
+    shapes: Vec<GemmProblem>,
+    /// Format of the weights: `int4`, `g32`, `g64` or `g128` behind it for groups that share a
+    /// scale, and `z` for zero points.
+    #[arg(long, default_value = "int4g128", value_parser = format)]
+    weights: WeightFormat,
+    /// Element type of A, D and the scales.
+    #[arg(long, default_value = "bf16")]
+    dtype: Dtype,
+    /// Candidates: `default` is the library's configuration, `all` adds alternatives, and `tuned`
+    /// searches for the fastest.
+    #[arg(long, alias = "config", default_value = "default")]
+    configs: Candidates,
+    /// Timing regime: latency, burst or steady.
+    #[arg(long, alias = "regimes", default_value = "burst")]
+    regime: Regime,
+    /// How many comparison rounds to run.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` times the
+    /// simulator.
+    #[arg(long, default_value = "auto")]
+    device: DeviceChoice,
+    /// Write every round to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw a chart in this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// The default problems.
+const SHAPES: &[[u32; 3]] = &[
+    [1, 4096, 4096],
+    [1, 8192, 8192],
+    [1, 28_672, 8192],
+    [1, 8192, 28_672],
+    [16, 8192, 8192],
+    [16, 28_672, 8192],
+    [64, 28_672, 8192],
+];
+/// The default problems on the simulator.
+const SIMULATED: &[[u32; 3]] = &[[1, 32, 512], [3, 40, 264]];
+
+fn format(text: &str) -> Result<WeightFormat, String> {
+    let found = WeightFormat::all().find(|format| format.to_string() == text);
+    let names: Vec<_> = WeightFormat::all().map(|format| format.to_string()).collect();
+    found.ok_or_else(|| {
+        format!("`{text}` is not a format of weights: expected one of {}", names.join(", "))
+    })
+}
+
+pub(super) fn run(options: &Options) -> Result<(), Failure> {
+    match options.dtype {
+        Dtype::Bf16 => measure::<bf16>(options),
+        Dtype::F16 => measure::<f16>(options),
+    }
+}
+
+fn measure<T: VectorElement<2> + Converted>(options: &Options) -> Result<(), Failure> {
+    let meter = Meter::new();
+    let device = meter.open(options.device).map_err(Failure::input)?;
+    if device.is_sim() && options.device != DeviceChoice::Sim {
+        return Err(Failure::input(
+            "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
+        ));
+    }
+    let given = options.shapes.iter().map(|GemmProblem { m, n, k, .. }| [*m, *n, *k]);
+    let shapes: Vec<_> = match options.shapes[..] {
+        [] => if device.is_sim() { SIMULATED } else { SHAPES }.to_vec(),
+        _ => given.collect(),
+    };
+    let kernel = |[rows, columns, depth]: [u32; 3]| {
+        let problem = SmallGemmProblem::new(rows, columns, depth);
+        SmallGemmTunable::<T>::new(options.weights, problem)
+    };
+    let kernels: Vec<_> = shapes.into_iter().map(kernel).collect();
+    let bench = BenchOptions {
+        device: options.device,
+        regime: options.regime,
+        rounds: options.rounds as usize,
+        configs: match options.configs {
+            Candidates::Default => BenchConfigs::Default,
+            Candidates::All => BenchConfigs::All,
+            Candidates::Tuned => BenchConfigs::Tuned,
+        },
+        json: options.json.clone(),
+        svg: options.svg.clone(),
+        ..BenchOptions::default()
+    };
+    let hear = |progress: &BenchProgress<'_>| meter.bench(progress);
+    let report = bench_on(&device, &kernels, &bench, &hear).map_err(Failure::run)?;
+    meter.clear();
+    print(&report.to_string())
+}
