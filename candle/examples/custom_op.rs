@@ -27,7 +27,7 @@ impl Operation<1> for Square {
             let target = place.device.target();
             let kernel = Kernel::<Params<T::Own>>::build("square", target, |k, (x, y, n)| {
                 let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-                k.if_(i.cvt::<u32>().lt(n), |k| y.store(i, x.load(i) * x.load(i)));
+                k.if_(i.cvt::<u32>().lt(n), |_| y.store(i, x.load(i) * x.load(i)));
             })?;
             Ok(place.device.load(&kernel)?)
         })?;

@@ -109,7 +109,7 @@ impl Operation<3> for AddRows {
                 let kernel = Kernel::<Params<Own<T>>>::build("add", target, |k, params| {
                     let ([a, b, c, table], index, y, n) = params;
                     let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
-                    k.if_(i.lt(n), |k| {
+                    k.if_(i.lt(n), |_| {
                         let row = table.load(index.load(i));
                         y.store(i, a.load(i) + b.load(i) + c.load(i) + row);
                     });

@@ -54,9 +54,9 @@ fn value_computed_in_an_inner_body_and_kept() {
 
 #[test]
 fn value_of_another_build() {
-    Kernel::<(GlobalMut<f32>,)>::build("outer", Target::SM_80, |_, (y,)| {
+    Kernel::<(f32,)>::build("outer", Target::SM_80, |_, (x,)| {
         check::<(GlobalMut<f32>,)>(
-            |_, (z,)| z.store(0, y.load(0)),
+            |_, (y,)| y.store(0, x),
             expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: this value belongs to another kernel: use only values of the kernel that is being built"#]],

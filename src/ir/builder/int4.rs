@@ -114,8 +114,8 @@ impl<'b> Val<'b, u32> {
     /// type Params = (GlobalMut<u32>, GlobalMut<f16>);
     /// let kernel = Kernel::<Params>::build("unpack", Target::SM_80, |k, (x, y)| {
     ///     let zero = Val::splat(k.constant(f16::from_f32(3.0)));
-    ///     let pairs = x.load(k, 0).unpack_u4_minus::<f16>([zero; 4]);
-    ///     y.store_slice(k, 0, &pairs.map(|pair| pair.lanes()).concat());
+    ///     let pairs = x.load(0).unpack_u4_minus::<f16>([zero; 4]);
+    ///     y.store_slice(0, &pairs.map(|pair| pair.lanes()).concat());
     /// })?;
     /// let device = Device::sim()?;
     /// let (mut x, mut y) = (device.upload(&[0xfedc_3210])?, device.zeros::<f16>(8)?);

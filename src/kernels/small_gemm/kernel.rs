@@ -132,8 +132,8 @@ impl<'b> Block<'b> {
                 let elements = config.weights.scale_elements();
                 let at = (tile * 8 + lane / 4) * (elements / 2);
                 let words = p.scales.ptr_cast::<u32>();
-                let zeros = (elements == 4).then(|| words.load(k, at + 1));
-                Scales { scales: words.load(k, at), zeros }
+                let zeros = (elements == 4).then(|| words.load(at + 1));
+                Scales { scales: words.load(at), zeros }
             });
             let (weights, scales) = (p.weights.offset(weights), p.scales.offset(scales));
             Tile { weights, scales, of_column }
@@ -200,7 +200,7 @@ impl<'b> Block<'b> {
         });
         for (tile, sums) in self.tiles.iter().zip(&sums) {
             if let Some(scales) = tile.of_column {
-                scales.multiply(k, sums);
+                scales.multiply(sums);
             }
         }
         sums
@@ -211,7 +211,7 @@ impl<'b> Block<'b> {
     fn accumulators(&self, k: &Body<'b, '_>) -> Accumulators<'b> {
         let make = |_| {
             let registers = k.registers::<f32>(4);
-            registers.fill(k, 0.0);
+            registers.fill(0.0);
             registers
         };
         (0..self.config.row_tiles()).map(make).collect()
@@ -295,14 +295,13 @@ impl<'b> Block<'b> {
         let mut tiles = Vec::new();
         for (tile, place) in self.tiles.iter().zip(self.places(step % config.stages)) {
             let pieces = (0..PIECES).map(|piece| {
-                let words: Val<'_, Vector<u32, 4>> =
-                    self.ring.load_vector(k, self.word(place, piece));
+                let words: Val<'_, Vector<u32, 4>> = self.ring.load_vector(self.word(place, piece));
                 words.lanes()
             });
             let pieces: Vec<_> = pieces.collect();
             let scales = match tile.of_column {
                 Some(scales) => vec![scales],
-                None => self.load_scales(k, place),
+                None => self.load_scales(place),
             };
             tiles.push((pieces, scales));
         }
@@ -315,7 +314,7 @@ impl<'b> Block<'b> {
                 parts = sums.iter().map(|_| self.accumulators(k)).collect();
             }
             let operands = rows.iter().map(|row| {
-                let words: Val<'_, Vector<u32, 4>> = row.load_vector(k, 16 * half);
+                let words: Val<'_, Vector<u32, 4>> = row.load_vector(16 * half);
                 let [a, b, c, d] = words.lanes();
                 [[a, b], [c, d]].map(|pair| Val::pack(pair).bitcast::<Vector<X, 4>>())
             });
@@ -330,7 +329,7 @@ impl<'b> Block<'b> {
                     }
                 }
                 if has_groups && (32 * (half + 1)).is_multiple_of(length) {
-                    scales.add(k, &sums[at], &parts[at]);
+                    scales.add(&sums[at], &parts[at]);
                 }
             }
         }
@@ -338,14 +337,14 @@ impl<'b> Block<'b> {
 
     /// Loads the scales of a tile's step from the ring buffer, one pair of columns per group.
     #[inline]
-    fn load_scales(&self, k: &Body<'b, '_>, place: u32) -> Vec<Scales<'b>> {
+    fn load_scales(&self, place: u32) -> Vec<Scales<'b>> {
         let weights = self.config.weights;
         let words = weights.lane_scales() / 2;
         let from = self.scales.ptr_cast::<u32>();
         let at = (self.thread + place) * words;
         let vectors = (0..words)
             .step_by(4)
-            .filter_map(|more| from.load_any(k, at + more, (words - more).min(4))?.values::<u32>());
+            .filter_map(|more| from.load_any(at + more, (words - more).min(4))?.values::<u32>());
         let words: Vec<_> = vectors.flatten().collect();
         let pairs = words.chunks(weights.scale_elements() as usize / 2);
         pairs.map(|pair| Scales { scales: pair[0], zeros: pair.get(1).copied() }).collect()
@@ -360,19 +359,19 @@ impl<'b> Block<'b> {
         let own = range(self.thread, count).step(threads);
         match exchange {
             _ if splits == 1 => k.for_(own, (), |k, at, ()| {
-                let sum = self.of_warps(k, at);
+                let sum = self.of_warps(at);
                 self.store(k, at, sum);
             }),
             Exchange::Cluster => {
-                k.for_(own, (), |k, at, ()| {
-                    let sum = self.of_warps(k, at);
-                    self.sums().store(k, self.place(at), sum);
+                k.for_(own, (), |_, at, ()| {
+                    let sum = self.of_warps(at);
+                    self.sums().store(self.place(at), sum);
                 });
                 self.cluster_barrier(k);
                 let first = k.block_idx().y * threads + self.thread;
                 k.for_(range(first, count).step(threads * splits), (), |k, at, ()| {
                     let (sums, place) = (self.sums(), self.place(at));
-                    let sum = added(splits, |block| sums.mapa(block).load(k, place));
+                    let sum = added(splits, |block| sums.mapa(block).load(place));
                     self.store(k, at, sum);
                 });
                 // No block may end while others read its sums.
@@ -382,9 +381,9 @@ impl<'b> Block<'b> {
                 let (block, grid) = (k.block_idx(), k.grid_dim());
                 let tile = block.z * grid.x + block.x;
                 let partials = self.p.partials.offset(tile.mul_wide(splits * count));
-                k.for_(own.clone(), (), |k, at, ()| {
-                    let sum = self.of_warps(k, at);
-                    partials.store(k, block.y * count + at, sum);
+                k.for_(own.clone(), (), |_, at, ()| {
+                    let sum = self.of_warps(at);
+                    partials.store(block.y * count + at, sum);
                 });
                 let barrier = k.named_barrier(1, threads).aligned();
                 let (arrivals, leader) = (self.p.arrivals.offset(tile), self.thread.eq(0));
@@ -392,7 +391,7 @@ impl<'b> Block<'b> {
                 let is_last = is_last_to_arrive(k, arrivals, blocks, (barrier, leader));
                 k.if_(is_last, |k| {
                     k.for_(own, (), |k, at, ()| {
-                        let sum = added(splits, |part| partials.load(k, at + part * count));
+                        let sum = added(splits, |part| partials.load(at + part * count));
                         self.store(k, at, sum);
                     });
                 });
@@ -414,9 +413,9 @@ impl<'b> Block<'b> {
                 for second in 0..2 {
                     let row = lane % 4 * 2 + (8 * row_tile + second);
                     let at = (self.along_k * config.rows + row) * config.sum_pitch() + column;
-                    let store = |k: &mut Body<'_, '_>| {
-                        shared.store(k, at, sums.get(k, second));
-                        shared.store(k, at + 8, sums.get(k, second + 2));
+                    let store = |_: &mut Body<'_, '_>| {
+                        shared.store(at, sums.get(second));
+                        shared.store(at + 8, sums.get(second + 2));
                     };
                     if config.rows >= 8 { store(k) } else { k.if_(row.lt(config.rows), store) }
                 }
@@ -438,10 +437,10 @@ impl<'b> Block<'b> {
 
     /// Returns the sum of the warps along K for the block's element `at`.
     #[inline]
-    fn of_warps(&self, k: &Body<'b, '_>, at: Val<'b, i32>) -> Val<'b, f32> {
+    fn of_warps(&self, at: Val<'b, i32>) -> Val<'b, f32> {
         let (sums, place) = (self.sums(), self.place(at));
         let of_warp = self.config.rows * self.config.sum_pitch();
-        added(self.config.depth_warps, |warp| sums.load(k, place + warp * of_warp))
+        added(self.config.depth_warps, |warp| sums.load(place + warp * of_warp))
     }
 
     #[inline]
@@ -459,12 +458,12 @@ impl<'b> Block<'b> {
         k.if_(row.lt(p.rows) & column.lt(p.columns), |k| {
             let at = row * p.columns + column;
             let bias =
-                k.if_with(column.lt(p.bias_columns), 0.0, |k| p.bias.load(k, column).cvt::<f32>());
+                k.if_with(column.lt(p.bias_columns), 0.0, |_| p.bias.load(column).cvt::<f32>());
             let residual =
-                k.if_with(row.lt(p.residual_rows), 0.0, |k| p.residual.load(k, at).cvt::<f32>());
+                k.if_with(row.lt(p.residual_rows), 0.0, |_| p.residual.load(at).cvt::<f32>());
             let sum = sum + bias;
             let sum = self.config.activation.map_or(sum, |activation| activation.apply(sum));
-            p.d.store(k, at, (sum + residual).cvt::<X>());
+            p.d.store(at, (sum + residual).cvt::<X>());
         });
     }
 }
@@ -496,22 +495,22 @@ impl<'b> Scales<'b> {
 
     /// Adds `scale * part` to the sums.
     #[inline]
-    fn add(&self, k: &Body<'b, '_>, sums: &[Registers<'b, f32>], parts: &[Registers<'b, f32>]) {
+    fn add(&self, sums: &[Registers<'b, f32>], parts: &[Registers<'b, f32>]) {
         let [low, high] = self.factors();
         for (sums, parts) in sums.iter().zip(parts) {
             for (i, scale) in [(0, low), (1, low), (2, high), (3, high)] {
-                sums.set(k, i, parts.get(k, i).fma(scale, sums.get(k, i)));
+                sums.set(i, parts.get(i).fma(scale, sums.get(i)));
             }
         }
     }
 
     /// Multiplies sums by the scales.
     #[inline]
-    fn multiply(&self, k: &Body<'b, '_>, sums: &[Registers<'b, f32>]) {
+    fn multiply(&self, sums: &[Registers<'b, f32>]) {
         let [low, high] = self.factors();
         for sums in sums {
             for (i, scale) in [(0, low), (1, low), (2, high), (3, high)] {
-                sums.set(k, i, sums.get(k, i) * scale);
+                sums.set(i, sums.get(i) * scale);
             }
         }
     }
