@@ -190,7 +190,8 @@ impl<T: VectorElement<2> + Converted> Tunable for SmallGemmTunable<T> {
                 });
                 let found = number(d[row * columns + column]);
                 let slack = f64::abs(sum) * 0.005 + magnitude * 1e-5;
-                if !((f64::from(found) - sum).abs() <= slack) {
+                let error = (f64::from(found) - sum).abs();
+                if error.is_nan() || error > slack {
                     let text = format!("D[{row}, {column}] is {found}, not {sum}");
                     return Err(Rejection::Wrong(text));
                 }

@@ -180,8 +180,8 @@ impl SmallGemmConfig {
             * u64::from(problem.rows.div_ceil(self.rows));
         let slabs = problem.depth.div_ceil(self.slab());
         let enough = |splits: &u32| blocks * u64::from(*splits) >= 2 * SMS * 9 / 10;
-        let possible = [1, 2, 4, 8].into_iter().filter(|splits| *splits <= slabs.max(1));
-        possible.clone().find(enough).or(possible.last()).unwrap_or(1)
+        let mut possible = [1, 2, 4, 8].into_iter().filter(|splits| *splits <= slabs.max(1));
+        possible.clone().find(enough).or(possible.next_back()).unwrap_or(1)
     }
 
     /// Returns the threads per block.

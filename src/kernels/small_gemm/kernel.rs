@@ -381,7 +381,7 @@ impl<'b> Block<'b> {
                 let (block, grid) = (k.block_idx(), k.grid_dim());
                 let tile = block.z * grid.x + block.x;
                 let partials = self.p.partials.offset(tile.mul_wide(splits * count));
-                k.for_(own.clone(), (), |_, at, ()| {
+                k.for_(own, (), |_, at, ()| {
                     let sum = self.of_warps(at);
                     partials.store(block.y * count + at, sum);
                 });
