@@ -67,8 +67,8 @@ impl<'b, P: Pointer> Val<'b, P> {
 ///
 /// The address must be a multiple of the vector's size. The build fails if the kernel itself shows
 /// that it is not. The simulator checks every other access; on a GPU a misaligned access ends the
-/// launch with an error. Buffers are 16-byte aligned; [`Body::shared_aligned`] aligns shared
-/// memory.
+/// launch with an error. Buffers are 16-byte aligned, and
+/// [`Body::shared_aligned`](crate::ir::Body::shared_aligned) aligns shared memory.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};

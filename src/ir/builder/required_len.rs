@@ -15,8 +15,8 @@ impl<'b, P: Pointer> Val<'b, P> {
     /// missing. On a GPU an access past a buffer's end would be noticed late or never.
     ///
     /// `len` may be computed from parameters and constants with `+ - * / % << >> &`, `min`, `max`
-    /// and integer conversions. It may also be [`Body::int`] of a symbolic expression, such as the
-    /// cosize of a layout parameter. The launch computes it without wrapping. The pointer must be a
+    /// and integer conversions. It may also be [`Body::int`](crate::ir::Body::int) of a symbolic
+    /// expression, such as the cosize of a layout parameter. The launch computes it without wrapping. The pointer must be a
     /// parameter itself, without an offset. The requirement is part of the
     /// [`Signature`](crate::ir::Signature); the text form does not print it.
     ///

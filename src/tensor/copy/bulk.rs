@@ -38,7 +38,7 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 ///     k.if_(t.eq(0), |k| {
 ///         full.init(1);
 ///         k.fence_mbarrier_init();
-///         let bytes = bulk_copy(k, &from, &tile, full);
+///         let bytes = bulk_copy(&from, &tile, full);
 ///         assert_eq!(bytes, 256);
 ///         full.arrive_expect_tx(bytes);
 ///     });
@@ -108,7 +108,7 @@ where
 ///     k.fence_proxy_async(ProxySpace::SharedCta);
 ///     k.barrier();
 ///     k.if_(t.eq(0), |k| {
-///         bulk_store(k, &tile, &y);
+///         bulk_store(&tile, &y);
 ///         k.cp_async_bulk_commit_group();
 ///         k.cp_async_bulk_wait_group(0, BulkWait::Done);
 ///     });

@@ -24,7 +24,7 @@ use crate::ir::{MutPointer, Pointer as PointerType, Val, Vector};
 ///
 /// // Doubles 21 elements from element 3 on.
 /// let kernel = Kernel::<(GlobalMut<bf16>,)>::build("twice", Target::SM_90, |k, (x,)| {
-///     let row = Row::<_, 8>::new(k, x, 3, 21);
+///     let row = Row::<_, 8>::new(x, 3, 21);
 ///     k.for_(range(0, row.vectors()), (), |_, i, ()| {
 ///         let values = row.load(i, bf16::from_f32(0.0)).cvt::<f32>();
 ///         let twice = Val::pack(values.lanes().map(|value| value + value));

@@ -107,7 +107,7 @@ pub fn copy_if<'b, S, D>(
 /// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
 ///     let (x, y) = (Tensor::new(x, layout!(4)), Tensor::new(y, layout!(4)));
 ///     let inside = Tensor::identity(k, shape!(4)).within(n);
-///     copy_zfill(k, &inside, &x, &y);
+///     copy_zfill(&inside, &x, &y);
 /// })?;
 /// let device = Device::sim()?;
 /// let (x, mut y) = (device.upload(&[1, 2])?, device.upload(&[7; 4])?);

@@ -27,18 +27,18 @@ use crate::tensor::error::{TensorError, count_of};
 /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("accumulators", Target::SM_80, |k, (x, y)| {
 ///     let ring = k.shared::<i32>(3 * 32);
 ///     let t = k.thread_idx().x;
-///     pipe.fill(|k, row, stage| {
+///     pipe.fill(k, |k, row, stage| {
 ///         k.cp_async(ring.offset(stage + t), x.offset(t + 32 * row), CpAsyncCache::Ca, 4);
 ///     });
-///     let start = (pipe.start(), k.constant(0));
+///     let start = (pipe.start(k), k.constant(0));
 ///     let (_, sum) = k.for_(range(0, 8), start, |k, row, (state, sum)| {
 ///         let ahead = row + pipe.ahead();
 ///         k.if_(ahead.lt(8), |k| {
 ///             k.cp_async(ring.offset(state.write + t), x.offset(ahead * 32 + t), CpAsyncCache::Ca, 4);
 ///         });
 ///         let sum = sum + ring.load(state.read + (31 - t));
-///         pipe.commit();
-///         pipe.wait();
+///         pipe.commit(k);
+///         pipe.wait(k);
 ///         (pipe.next(state), sum)
 ///     });
 ///     y.store(t, sum);

@@ -49,7 +49,7 @@ use super::row_tile::{RowAccess, RowTile};
 ///     let vectors = rows.composition(&layout!((8, (4, 8), 4) : (32, (256, 1), 8)));
 ///     tile.copy_to(k, &x, k.constant(20 * 13), &vectors);
 ///     k.barrier();
-///     tile.store(&y, |_, vector| {
+///     tile.store(k, &y, |_, vector| {
 ///         let (rows, lead) = (&rows, x.leads(vector.matrix).of(vector.row));
 ///         move |_, columns| {
 ///             let element = |column: &_| rows.load((vector.row, *column + lead));

@@ -27,7 +27,7 @@ use crate::layout::LayoutError;
 ///
 /// let kernel = Kernel::<(Global<i32>,)>::build("show", Target::SM_80, |k, (x,)| {
 ///     let x = Tensor::new(x, layout!((2, 3) : (3, 1)));
-///     k.if_(k.thread_idx().x.eq(0), |k| print_tensor(k, &x));
+///     k.if_(k.thread_idx().x.eq(0), |_| print_tensor(&x));
 /// })?;
 /// let output = sim::Output::captured();
 /// let device = Device::sim_with(sim::Options::default().output(output.clone()));
