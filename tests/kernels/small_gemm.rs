@@ -1,14 +1,15 @@
-//! GEMMs with few rows and 4-bit weights, compared with their definition in `f64`.
+//! GEMMs with few rows, compared with their definition in `f64`.
 
 use std::f64::consts::PI;
 
 use proptest::prelude::*;
 use tilewright::ir::builder::VectorElement;
-use tilewright::ir::{Target, bf16, f16};
+use tilewright::ir::{Element, Target, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::Activation;
 use tilewright::kernels::small_gemm::{
-    Exchange, Int4Group, Int4Matrix, Int4Packing, LaunchStart, PackedWeights, SmallGemm,
+    Exchange, Int4Matrix, Int4Packing, LaunchStart, MmaKind, PackedWeights, ScaleGroup, SmallGemm,
     SmallGemmArgs, SmallGemmConfig, SmallGemmError, SmallGemmProblem, WeightFormat, ZeroPoints,
+    pack_scales,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -23,8 +24,8 @@ struct Case<T> {
     format: WeightFormat,
     problem: SmallGemmProblem,
     a: Vec<T>,
-    /// A 4-bit integer for each column of D and element of K.
-    integers: Vec<u32>,
+    /// The bits of a weight for each column of D and element of K.
+    weights: Vec<u32>,
     /// A scale and a zero point for each column of D and group.
     scales: Vec<T>,
     zeros: Vec<u32>,
@@ -43,15 +44,23 @@ impl<T: Real + VectorElement<2>> Case<T> {
             |from: f32, to: f32| T::of(from + (to - from) * (rng.below(1001) as f32 / 1000.0));
         let a = (0..len([rows, depth])).map(|_| real(-2.0, 2.0)).collect();
         let scales = (0..groups).map(|_| real(0.01, 1.0)).collect();
-        let mut integer = |from: usize| (from + rng.below(16 - from)) as u32;
+        let mut below = |count: usize| rng.below(count) as u32;
+        let mut weight = || match format {
+            WeightFormat::Int4 { .. } => below(16),
+            WeightFormat::Int8 { .. } => below(256),
+            // All but the two NaNs, which have the largest magnitude.
+            WeightFormat::E4m3 { .. } => below(127) | below(2) << 7,
+            WeightFormat::Full => bits(T::of(below(1001) as f32 / 500.0 - 1.0)),
+        };
+        let weights = (0..len([columns, depth])).map(|_| weight()).collect();
         Case {
             format,
             problem,
             a,
             scales,
-            integers: (0..len([columns, depth])).map(|_| integer(0)).collect(),
+            weights,
             // GPTQ stores zero points minus 1.
-            zeros: (0..groups).map(|_| integer(1)).collect(),
+            zeros: (0..groups).map(|_| 1 + below(15)).collect(),
             bias: None,
             residual: None,
         }
@@ -67,21 +76,26 @@ impl<T: Real + VectorElement<2>> Case<T> {
 
     /// The definition: each element of D, and the sum of the magnitudes of what is added up.
     fn expected(&self, activation: Option<Activation>) -> Vec<[f64; 2]> {
-        let WeightFormat::Int4 { group, zeros } = self.format;
         let SmallGemmProblem { rows, columns, depth } = self.problem;
-        let (length, groups) = (group.len(depth), groups(self.format, depth));
+        let length = self.format.group().map_or(depth, |group| group.len(depth));
+        let groups = groups(self.format, depth);
         let element = |row: u32, column: u32| {
             let bias = self.bias.as_ref().map_or(0.0, |bias| bias[column as usize].to());
             let at = (row * columns + column) as usize;
             let residual = self.residual.as_ref().map_or(0.0, |residual| residual[at].to());
             let [sum, magnitude] = (0..depth).fold([bias, bias.abs()], |[sum, magnitude], k| {
                 let scale = (column * groups + k / length) as usize;
-                let zero = match zeros {
-                    ZeroPoints::Absent => 8.0,
-                    ZeroPoints::Present => f64::from(self.zeros[scale]),
+                let bits = self.weights[(column * depth + k) as usize];
+                let weight = match self.format {
+                    WeightFormat::Int4 { zeros: ZeroPoints::Absent, .. } => f64::from(bits) - 8.0,
+                    WeightFormat::Int4 { zeros: ZeroPoints::Present, .. } => {
+                        f64::from(bits) - f64::from(self.zeros[scale])
+                    }
+                    WeightFormat::Int8 { .. } => f64::from(bits as u8 as i8),
+                    WeightFormat::E4m3 { .. } => f8e4m3::from_bits(bits as u8).to_f32().into(),
+                    WeightFormat::Full => <T as Element>::from_bits(bits.into()).to(),
                 };
-                let integer = f64::from(self.integers[(column * depth + k) as usize]);
-                let weight = (integer - zero) * self.scales[scale].to();
+                let weight = weight * self.scales.get(scale).map_or(1.0, |scale| scale.to());
                 let product = self.a[(row * depth + k) as usize].to() * weight;
                 [sum + product, magnitude + product.abs()]
             });
@@ -100,7 +114,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
 
     /// Stores the weights as a checkpoint does, by the definition of its packing, and packs them.
     fn packed(&self, packing: Int4Packing) -> PackedWeights<T> {
-        let WeightFormat::Int4 { zeros, .. } = self.format;
+        let WeightFormat::Int4 { zeros, .. } = self.format else { panic!("{}", self.format) };
         let SmallGemmProblem { columns, depth, .. } = self.problem;
         let [columns, depth, groups] =
             [columns, depth, groups(self.format, depth)].map(|count| count as usize);
@@ -114,7 +128,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
             all.map(|(row, i)| word(row, i)).collect::<Vec<u32>>()
         };
         let integer = |column: usize, k: usize| {
-            (column < columns && k < depth).then(|| self.integers[column * depth + k])
+            (column < columns && k < depth).then(|| self.weights[column * depth + k])
         };
         let zero = |column: usize, group: usize, minus: u32| {
             (column < columns).then(|| self.zeros[column * groups + group] - minus)
@@ -154,20 +168,52 @@ impl<T: Real + VectorElement<2>> Case<T> {
         PackedWeights::int4(self.format, &self.problem, &matrix).unwrap()
     }
 
-    /// Runs the case. Nothing may be written behind D.
+    /// Runs the case.
     #[track_caller]
     fn run(&self, device: &Device, config: SmallGemmConfig) -> Vec<T> {
-        let packed = self.packed(Int4Packing::RowMajor);
-        let gemm = SmallGemm::<T>::new(config).unwrap().load(device).unwrap();
+        let scales = || pack_scales(self.format, &self.problem, &self.scales).unwrap();
+        let bytes = self.weights.iter().map(|bits| *bits as u8);
+        match self.format {
+            WeightFormat::Int4 { .. } => {
+                let packed = self.packed(Int4Packing::RowMajor);
+                self.run_with(device, config, &packed.words, &packed.scales)
+            }
+            WeightFormat::Int8 { .. } => {
+                let weights: Vec<_> = bytes.map(|byte| byte as i8).collect();
+                self.run_with(device, config, &weights, &scales())
+            }
+            WeightFormat::E4m3 { .. } => {
+                let weights: Vec<_> = bytes.map(f8e4m3::from_bits).collect();
+                self.run_with(device, config, &weights, &scales())
+            }
+            WeightFormat::Full => {
+                let weights = self.weights.iter().map(|bits| T::from_bits((*bits).into()));
+                self.run_with(device, config, &weights.collect::<Vec<_>>(), &[])
+            }
+        }
+    }
+
+    /// Runs the case with weights and scales as a launch takes them. Nothing may be written behind
+    /// D.
+    #[track_caller]
+    fn run_with<W: Element>(
+        &self,
+        device: &Device,
+        config: SmallGemmConfig,
+        weights: &[W],
+        scales: &[T],
+    ) -> Vec<T> {
+        let gemm = SmallGemm::<T, W>::new(config).unwrap().load(device).unwrap();
         let len = (self.problem.rows * self.problem.columns) as usize;
         let elements = |all: &Vec<T>| device.upload(all).unwrap();
         let (bias, residual) =
             (self.bias.as_ref().map(elements), self.residual.as_ref().map(elements));
+        let scales = self.format.group().map(|_| device.upload(scales).unwrap());
         let mut d = device.upload(&vec![T::of(UNTOUCHED); len + 8]).unwrap();
         let args = SmallGemmArgs {
             a: &device.upload(&self.a).unwrap(),
-            words: &device.upload(&packed.words).unwrap(),
-            scales: &device.upload(&packed.scales).unwrap(),
+            weights: &device.upload(weights).unwrap(),
+            scales: scales.as_ref(),
             d: &mut d,
             bias: bias.as_ref(),
             residual: residual.as_ref(),
@@ -195,20 +241,25 @@ impl<T: Real + VectorElement<2>> Case<T> {
     }
 }
 
+/// The bits of a value.
+fn bits<T: Element>(value: T) -> u32 {
+    value.to_const().bits() as u32
+}
+
 /// The groups of a column.
 fn groups(format: WeightFormat, depth: u32) -> u32 {
-    let WeightFormat::Int4 { group, .. } = format;
-    depth.div_ceil(group.len(depth))
+    format.group().map_or(0, |group| depth.div_ceil(group.len(depth)))
 }
 
 const GROUPED: WeightFormat =
-    WeightFormat::Int4 { group: Int4Group::Of64, zeros: ZeroPoints::Present };
+    WeightFormat::Int4 { group: ScaleGroup::Of64, zeros: ZeroPoints::Present };
 
 /// A small block that shares columns with others.
 fn small(target: Target, weights: WeightFormat, rows: u32) -> SmallGemmConfig {
     SmallGemmConfig {
         target,
         weights,
+        mma: MmaKind::Warp,
         rows,
         columns: 32,
         warps: 2,
@@ -226,7 +277,7 @@ fn small(target: Target, weights: WeightFormat, rows: u32) -> SmallGemmConfig {
 /// sizes around tiles, groups and slabs.
 #[test]
 fn every_format() {
-    let sizes = [(1, 16, 128), (1, 40, 1000), (3, 70, 520), (9, 33, 264), (17, 5, 72), (70, 8, 8)];
+    let sizes = [(1, 16, 128), (1, 40, 1008), (3, 70, 528), (9, 33, 272), (17, 5, 80), (70, 8, 16)];
     for device in devices() {
         for (seed, format) in (0..).zip(WeightFormat::all()) {
             for (rows, columns, depth) in sizes {
@@ -236,6 +287,28 @@ fn every_format() {
                 Case::<bf16>::random(format, problem, seed).check(&device, chosen);
                 Case::<f16>::random(format, problem, seed + 100).check(&device, small);
             }
+        }
+    }
+}
+
+/// Blocks of warp groups, with one or several slabs, for every format that they take.
+#[test]
+fn warp_groups() {
+    let options = Options::default().target(Target::SM_90A).race(true).schedules(2);
+    let sim = [Device::sim_with(options)];
+    for device in
+        devices().into_iter().filter(|device| device.target() == Target::SM_90A).chain(sim)
+    {
+        for (seed, format) in (0..).zip(WeightFormat::all().filter(|format| format.bits() == 4)) {
+            let grids = [(16, 32, 4, 2), (8, 16, 4, 1), (64, 32, 4, 1), (32, 16, 8, 2)];
+            let (rows, columns, warps, depth_warps) = grids[seed as usize % grids.len()];
+            let problem = SmallGemmProblem::new(rows + 3, 150, 1032);
+            let small = small(device.target(), format, rows);
+            let config = SmallGemmConfig { mma: MmaKind::WarpGroup, columns, ..small };
+            let config = SmallGemmConfig { warps, depth_warps, ..config };
+            Case::<bf16>::random(format, problem, seed).check(&device, config);
+            let config = SmallGemmConfig { splits: 2, exchange: Exchange::Cluster, ..config };
+            Case::<f16>::random(format, problem, seed).with_epilogue().check(&device, config);
         }
     }
 }
@@ -296,8 +369,8 @@ fn launches_repeat() {
             let mut d = device.zeros(128).unwrap();
             let args = SmallGemmArgs {
                 a: &a,
-                words: &words,
-                scales: &scales,
+                weights: &words,
+                scales: Some(&scales),
                 d: &mut d,
                 bias: None,
                 residual: None,
@@ -314,7 +387,7 @@ fn launches_repeat() {
 /// All packings of the same weights become the same words and scales.
 #[test]
 fn packings() {
-    for format in WeightFormat::all() {
+    for format in WeightFormat::all().filter(|format| format.bits() == 4) {
         for (columns, depth) in [(16, 128), (8, 64), (24, 200), (40, 8)] {
             let problem = SmallGemmProblem::new(1, columns, depth);
             let case = Case::<f16>::random(format, problem, 11);
@@ -330,16 +403,17 @@ fn packings() {
 #[test]
 fn layouts_are_injective() {
     for format in WeightFormat::all() {
-        for layout in [format.layout(33, 300).unwrap(), format.scale_layout(33, 300).unwrap()] {
+        let scales = format.group().map(|_| format.scale_layout(33, 300).unwrap());
+        for layout in [format.layout(33, 300).unwrap()].into_iter().chain(scales) {
             let size = layout.size().unwrap().as_static().unwrap();
             let mut indices: Vec<_> = (0..size).map(|i| layout.at(i).unwrap()).collect();
             indices.sort_unstable();
             indices.dedup();
             assert_eq!(indices.len() as i64, size);
         }
-        let words = format.words(33, 300) as i64;
+        let weights = format.weights(33, 300) as i64;
         let cosize = format.layout(33, 300).unwrap().cosize().unwrap().as_static().unwrap();
-        assert_eq!(cosize, 8 * words);
+        assert_eq!(cosize, weights * if format.bits() == 4 { 8 } else { 1 });
     }
 }
 
@@ -347,7 +421,7 @@ fn layouts_are_injective() {
 #[test]
 fn empty_problems() {
     for device in devices() {
-        for (rows, columns, depth) in [(0, 5, 8), (3, 0, 8), (2, 3, 0), (0, 0, 0)] {
+        for (rows, columns, depth) in [(0, 5, 16), (3, 0, 16), (2, 3, 0), (0, 0, 0)] {
             let problem = SmallGemmProblem::new(rows, columns, depth);
             for format in WeightFormat::all() {
                 let config = SmallGemmConfig::new(device.target(), format, &problem).unwrap();
@@ -366,7 +440,7 @@ proptest! {
     fn random_products(
         rows in 1u32..40,
         columns in 1u32..150,
-        depth in (1u32..120).prop_map(|vectors| 8 * vectors),
+        depth in (1u32..60).prop_map(|vectors| 16 * vectors),
         format in any::<prop::sample::Index>(),
         choice in any::<prop::sample::Index>(),
         seed in any::<u64>(),
@@ -419,6 +493,15 @@ fn what_no_kernel_runs_is_refused() {
         (SmallGemmConfig { stages: 1, ..config }, "the stages must be"),
         (SmallGemmConfig { splits: 0, ..config }, "K can be split"),
         (SmallGemmConfig { splits: 3, exchange: Exchange::Cluster, ..config }, "a cluster must"),
+        (
+            SmallGemmConfig { weights: WeightFormat::Int8 { group: ScaleGroup::Of32 }, ..config },
+            "8-bit",
+        ),
+        (SmallGemmConfig { mma: MmaKind::WarpGroup, ..config }, "`wgmma` needs at least"),
+        (
+            SmallGemmConfig { mma: MmaKind::WarpGroup, weights: WeightFormat::Full, ..config },
+            "`wgmma` needs 4-bit",
+        ),
     ] {
         match SmallGemm::<f16>::new(config).unwrap_err() {
             SmallGemmError::Config { rule: found, .. } => {
@@ -459,7 +542,12 @@ fn kernels_assemble_without_spills() {
         for (format, rows) in WeightFormat::all().zip([1, 4, 8, 16, 32, 64].into_iter().cycle()) {
             let problem = SmallGemmProblem::new(rows, 8192, 8192);
             let config = SmallGemmConfig::new(target, format, &problem).unwrap();
-            let ptx = SmallGemm::<bf16>::new(config).unwrap().ptx();
+            let ptx = match format {
+                WeightFormat::Int4 { .. } => SmallGemm::<bf16>::new(config).unwrap().ptx(),
+                WeightFormat::Int8 { .. } => SmallGemm::<bf16, i8>::new(config).unwrap().ptx(),
+                WeightFormat::E4m3 { .. } => SmallGemm::<bf16, f8e4m3>::new(config).unwrap().ptx(),
+                WeightFormat::Full => SmallGemm::<bf16, bf16>::new(config).unwrap().ptx(),
+            };
             let (text, target) = (ptx.text(), ptx.target().to_string());
             let assembled = ptxas.assemble(text, &target, &[]);
             assembled.unwrap_or_else(|problem| panic!("{config}: {problem}"));

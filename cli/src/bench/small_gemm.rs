@@ -1,11 +1,10 @@
-//! `tilewright bench small-gemm`: measures GEMMs with few rows and 4-bit weights beside a read of
-//! the same bytes.
+//! `tilewright bench small-gemm`: measures GEMMs with few rows beside a read of the same bytes.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use tilewright::ir::builder::{Converted, VectorElement};
-use tilewright::ir::{bf16, f16};
+use tilewright::ir::{Element, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::GemmProblem;
 use tilewright::kernels::small_gemm::{SmallGemmProblem, WeightFormat};
 use tilewright::runtime::DeviceChoice;
@@ -26,8 +25,8 @@ pub(super) struct Options {
     /// models; with `--device sim` two small ones].
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST", value_parser = shape)]
     shapes: Vec<GemmProblem>,
-    /// Format of the weights: `int4`, `g32`, `g64` or `g128` behind it for groups that share a
-    /// scale, and `z` for zero points.
+    /// Format of the weights: `int4`, `int8`, `e4m3`, or `full` for the type of A; `g32`, `g64` or
+    /// `g128` behind it for groups that share a scale, and `z` for zero points.
     #[arg(long, default_value = "int4g128", value_parser = format)]
     weights: WeightFormat,
     /// Element type of A, D and the scales.
@@ -84,6 +83,17 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn measure<T: VectorElement<2> + Converted>(options: &Options) -> Result<(), Failure> {
+    match options.weights {
+        WeightFormat::Int4 { .. } => measure_weights::<T, u32>(options),
+        WeightFormat::Int8 { .. } => measure_weights::<T, i8>(options),
+        WeightFormat::E4m3 { .. } => measure_weights::<T, f8e4m3>(options),
+        WeightFormat::Full => measure_weights::<T, T>(options),
+    }
+}
+
+fn measure_weights<T: VectorElement<2> + Converted, W: Element>(
+    options: &Options,
+) -> Result<(), Failure> {
     let meter = Meter::new();
     let device = meter.open(options.device).map_err(Failure::input)?;
     if device.is_sim() && options.device != DeviceChoice::Sim {
@@ -98,7 +108,7 @@ fn measure<T: VectorElement<2> + Converted>(options: &Options) -> Result<(), Fai
     };
     let kernel = |[rows, columns, depth]: [u32; 3]| {
         let problem = SmallGemmProblem::new(rows, columns, depth);
-        SmallGemmTunable::<T>::new(options.weights, problem)
+        SmallGemmTunable::<T, W>::new(options.weights, problem)
     };
     let kernels: Vec<_> = shapes.into_iter().map(kernel).collect();
     let bench = BenchOptions {

@@ -8,13 +8,11 @@ use crate::ir::Target;
 
 use super::error::SmallGemmError;
 use super::problem::SmallGemmProblem;
-use super::weights::WeightFormat;
+use super::weights::{ScaleGroup, WeightFormat};
 use crate::kernels::gemm::Activation;
 
 /// Columns of D in a tile of weights: the M of `mma.sync`, whose A operand the weights are.
 pub(super) const TILE: u32 = 16;
-/// Bytes of weights that a lane loads per tile and step: two loads of 16 bytes.
-pub(super) const LANE_BYTES: u32 = 32;
 
 /// How blocks that share columns of D add up their parts of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +21,16 @@ pub enum Exchange {
     Cluster,
     /// They write partial sums to global memory, and the last block to arrive adds them up.
     Workspace,
+}
+
+/// The instruction that multiplies. The weights are its A operand, in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MmaKind {
+    /// `mma.sync`: one per 16 columns, 8 rows and 16 elements of K. For the fewest rows.
+    Warp,
+    /// `wgmma`: one for all rows of a block. It reads A from shared memory itself, so that 64 rows
+    /// take as many instructions as 8. Only for 4-bit weights; needs `sm_90a`.
+    WarpGroup,
 }
 
 /// When a launch may begin.
@@ -42,21 +50,22 @@ pub enum LaunchStart {
 ///
 /// A block computes `rows` rows of D and `columns * warps` columns of them. Its warps are a grid of
 /// `warps` along N and `depth_warps` along K. A warp goes through its part of K in steps of
-/// [`WeightFormat::step`] elements; it has the weights of `stages - 1` steps in flight. The block
+/// [`WeightFormat::step`] elements, and has the weights of `stages - 1` steps in flight. The block
 /// copies A to shared memory once per `steps` steps, which takes a barrier.
 ///
 /// ```
 /// use tilewright::ir::Target;
 /// use tilewright::kernels::small_gemm::{
-///     Int4Group, SmallGemmConfig, SmallGemmProblem, WeightFormat, ZeroPoints,
+///     ScaleGroup, SmallGemmConfig, SmallGemmProblem, WeightFormat, ZeroPoints,
 /// };
 ///
-/// let weights = WeightFormat::Int4 { group: Int4Group::Of128, zeros: ZeroPoints::Absent };
+/// let weights = WeightFormat::Int4 { group: ScaleGroup::Of128, zeros: ZeroPoints::Absent };
 /// let problem = SmallGemmProblem::new(1, 8192, 8192);
 /// let config = SmallGemmConfig::new(Target::SM_90A, weights, &problem)?;
 /// assert_eq!(config.to_string().parse(), Ok(config));
-/// // A warp has 16 columns, and 4 warps share K, so that 512 blocks fill 132 SMs.
-/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x1_k4_t4_s4_pdl");
+/// // A block has two warps of 16 columns for each of four parts of K, so that 256 blocks fill 132
+/// // SMs twice.
+/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x2_k4_t8_s4_pdl");
 /// # Ok::<(), tilewright::kernels::small_gemm::SmallGemmError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,12 +74,14 @@ pub struct SmallGemmConfig {
     pub target: Target,
     /// The format of the weights.
     pub weights: WeightFormat,
+    /// The instruction that multiplies.
+    pub mma: MmaKind,
     /// Rows of D per block: a power of two, at most 64. Blocks with other rows read the same
     /// weights.
     pub rows: u32,
     /// Columns of D per warp: 16, 32 or 64.
     pub columns: u32,
-    /// Warps along N: a power of two.
+    /// Warps along N: a power of two, and whole warp groups for [`MmaKind::WarpGroup`].
     pub warps: u32,
     /// Warps along K: a power of two. They add up their sums in shared memory.
     pub depth_warps: u32,
@@ -103,14 +114,22 @@ impl SmallGemmConfig {
         weights: WeightFormat,
         problem: &SmallGemmProblem,
     ) -> Result<Self, SmallGemmError> {
-        // With 64 rows, a warp's accumulators and partial sums do not fit in its registers.
-        let rows = problem.rows.clamp(1, 32).next_power_of_two();
-        let [columns, warps, depth_warps, steps] = match rows {
-            1..=2 => [16, 1, 4, 4],
-            4 => [16, 2, 8, 4],
-            8 => [16, 4, 4, 4],
-            16 => [32, 4, 2, 4],
-            _ => [32, 8, 1, 4],
+        let has_groups = target.offers(Target::SM_90A) && weights.is_packed();
+        let rows = problem.rows.max(1).checked_next_power_of_two().unwrap_or(64);
+        let mma = if has_groups && rows > 8 { MmaKind::WarpGroup } else { MmaKind::Warp };
+        let rows = rows.min(match mma {
+            MmaKind::WarpGroup => 64,
+            // With more, a warp's accumulators and partial sums do not fit in its registers.
+            MmaKind::Warp => 32,
+        });
+        let (columns, warps, depth_warps, steps) = match (mma, rows) {
+            (MmaKind::WarpGroup, ..=32) => (32, 4, 2, 4),
+            (MmaKind::WarpGroup, _) => (16, 8, 1, 4),
+            (MmaKind::Warp, ..=2) => (16, 2, 4, 8),
+            (MmaKind::Warp, 4) => (16, 2, 4, 4),
+            (MmaKind::Warp, 8) => (16, 4, 4, 4),
+            (MmaKind::Warp, 16) => (32, 4, 2, 4),
+            (MmaKind::Warp, _) => (32, 8, 1, 4),
         };
         let (exchange, start) = match target.offers(Target::SM_90) {
             true => (Exchange::Cluster, LaunchStart::Early),
@@ -119,6 +138,7 @@ impl SmallGemmConfig {
         let config = SmallGemmConfig {
             target,
             weights,
+            mma,
             rows,
             columns,
             warps,
@@ -130,10 +150,15 @@ impl SmallGemmConfig {
             start,
             activation: None,
         };
-        let fits = config.shared_bytes() <= target.max_shared_bytes();
-        let stages = if fits { config.stages } else { 2 };
-        let splits = config.filling_splits(problem);
-        let config = SmallGemmConfig { stages, splits, ..config };
+        let fits = |steps, stages| {
+            let config = SmallGemmConfig { steps, stages, ..config };
+            let fits = config.shared_bytes() <= target.max_shared_bytes();
+            fits.then_some(config)
+        };
+        let options = [(steps, 4), (4, 4), (2, 2)];
+        let config =
+            options.into_iter().find_map(|(steps, stages)| fits(steps, stages)).unwrap_or(config);
+        let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
         config.check()?;
         Ok(config)
     }
@@ -150,21 +175,27 @@ impl SmallGemmConfig {
         let Ok(first) = Self::new(target, weights, problem) else { return Vec::new() };
         let mut all = vec![first];
         let powers = |most: u32| (0..=most).map(|power| 1 << power);
-        for (warps, depth_warps) in
-            powers(4).flat_map(|warps| powers(4).map(move |depth_warps| (warps, depth_warps)))
-        {
-            for (columns, stages) in [16, 32, 64]
-                .into_iter()
-                .flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
+        let kinds = match first.mma {
+            MmaKind::WarpGroup => vec![MmaKind::WarpGroup, MmaKind::Warp],
+            MmaKind::Warp => vec![MmaKind::Warp],
+        };
+        for mma in kinds {
+            for (warps, depth_warps) in
+                powers(4).flat_map(|warps| powers(4).map(move |depth_warps| (warps, depth_warps)))
             {
-                for steps in [stages, 2 * stages] {
-                    let config = SmallGemmConfig { columns, warps, depth_warps, ..first };
-                    let config = SmallGemmConfig { steps, stages, splits: 1, ..config };
-                    let splits = config.filling_splits(problem);
-                    let config = SmallGemmConfig { splits, ..config };
-                    let is_usual = (128..=512).contains(&config.threads());
-                    if is_usual && config.check().is_ok() && !all.contains(&config) {
-                        all.push(config);
+                for (columns, stages) in [16, 32, 64]
+                    .into_iter()
+                    .flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
+                {
+                    for steps in [stages, 2 * stages] {
+                        let config = SmallGemmConfig { mma, columns, warps, depth_warps, ..first };
+                        let config = SmallGemmConfig { steps, stages, splits: 1, ..config };
+                        let splits = config.filling_splits(problem);
+                        let config = SmallGemmConfig { splits, ..config };
+                        let is_usual = (128..=512).contains(&config.threads());
+                        if is_usual && config.check().is_ok() && !all.contains(&config) {
+                            all.push(config);
+                        }
                     }
                 }
             }
@@ -172,16 +203,22 @@ impl SmallGemmConfig {
         all
     }
 
-    /// Returns the fewest splits of K with which about two blocks run on each SM, if K is long
-    /// enough.
+    /// Returns the fewest splits of K that occupy each SM with 8 warps or more and leave few SMs
+    /// idle.
     #[inline]
     fn filling_splits(&self, problem: &SmallGemmProblem) -> u32 {
         let blocks = u64::from(problem.columns.div_ceil(self.block_columns()))
             * u64::from(problem.rows.div_ceil(self.rows));
         let slabs = problem.depth.div_ceil(self.slab());
-        let enough = |splits: &u32| blocks * u64::from(*splits) >= 2 * SMS * 9 / 10;
+        // The share of the SMs that work, until the last one is done.
+        let share = |splits: u32| {
+            let total = blocks * u64::from(splits);
+            let warps = total * u64::from(self.threads() / 32) * 100 / (8 * SMS);
+            (total * 100 / (total.div_ceil(SMS).max(1) * SMS)).min(warps)
+        };
         let mut possible = [1, 2, 4, 8].into_iter().filter(|splits| *splits <= slabs.max(1));
-        possible.clone().find(enough).or(possible.next_back()).unwrap_or(1)
+        let best = possible.clone().max_by_key(|splits| (share(*splits), u32::MAX - splits));
+        possible.find(|splits| share(*splits) >= 85).or(best).unwrap_or(1)
     }
 
     /// Returns the threads per block.
@@ -206,9 +243,13 @@ impl SmallGemmConfig {
 
     /// Returns the blocks that an SM runs at once, which bounds the registers of a thread.
     pub(super) fn blocks_per_sm(&self) -> u32 {
+        let tiles = self.tiles() * self.row_tiles();
         // Two sets of 4 accumulators per tile, for one group and for all, and what else `ptxas`
         // needs: 68 registers for one tile, 78 for two, 109 for four.
-        let registers = 56 + 16 * self.tiles() * self.row_tiles();
+        let registers = match self.mma {
+            MmaKind::Warp => 56 + 16 * tiles + (self.weights.lane_bytes() - 32) / 4 * self.tiles(),
+            MmaKind::WarpGroup => 96 + 4 * tiles + 8 * self.row_tiles(),
+        };
         let threads = self.threads().max(1);
         let shared = (self.target.max_shared_bytes() + 1024) / (self.shared_bytes() + 1024);
         let blocks = (65_536 / registers / threads).min(2048 / threads).min(32);
@@ -225,20 +266,29 @@ impl SmallGemmConfig {
         self.steps.saturating_mul(self.depth_warps)
     }
 
-    /// Returns the elements from one row of A to the next in shared memory. 64 bytes more than a
-    /// multiple of 128 let eight lanes that read two rows use different banks.
+    /// Returns the elements from one row of A to the next in shared memory, for `mma.sync`. The
+    /// padding lets lanes that load 16 bytes of different rows use different banks.
     pub(super) fn pitch(&self) -> u32 {
-        self.slab() + 32
+        self.slab() + if self.weights == WeightFormat::Full { 32 } else { 8 }
     }
 
     /// Returns the elements of a copy of A in shared memory.
     pub(super) fn activations(&self) -> u32 {
-        self.rows * self.pitch()
+        match self.mma {
+            MmaKind::Warp => self.rows * self.pitch(),
+            MmaKind::WarpGroup => self.rows * self.slab(),
+        }
     }
 
     /// Returns the words of weights in the block's ring buffer. The sums take the same memory.
     pub(super) fn ring_words(&self) -> u32 {
-        (self.stages * self.tiles() * self.threads() * (LANE_BYTES / 4)).max(self.sums())
+        let of_lane = self.weights.lane_bytes() / 4;
+        (self.stages * self.tiles() * self.threads() * of_lane).max(self.sums())
+    }
+
+    /// Returns how often a lane loads 16 bytes of weights per tile and step.
+    pub(super) fn pieces(&self) -> u32 {
+        self.weights.lane_bytes() / 16
     }
 
     /// Returns the scales and zero points in the block's ring buffer, in elements.
@@ -277,12 +327,23 @@ impl SmallGemmConfig {
             return Err(SmallGemmError::Target { target });
         }
         let is_power = |count: u32, most: u32| count.is_power_of_two() && count <= most;
-        let rule = if !is_power(rows, 64) {
+        let has_group = |group| self.weights.group() == Some(group);
+        let rule = if has_group(ScaleGroup::Of32) && !self.weights.is_packed() {
+            "8-bit weights must have groups of 64, of 128 or per column"
+        } else if !is_power(rows, 64) {
             "the rows of a block must be a power of two, at most 64"
         } else if ![16, 32, 64].contains(&columns) {
             "a warp must have 16, 32 or 64 columns"
         } else if rows * columns > 64 * 32 {
             "a warp can have 32 columns of 64 rows, or 64 columns of 32 rows"
+        } else if self.mma == MmaKind::WarpGroup
+            && (!self.weights.is_packed() || target != Target::SM_90A)
+        {
+            "`wgmma` needs 4-bit weights and sm_90a"
+        } else if self.mma == MmaKind::WarpGroup
+            && (rows < 8 || !warps.is_multiple_of(4) || rows * (self.tiles() + 2) > 256)
+        {
+            "`wgmma` needs at least 8 rows, a multiple of 4 warps along N, and few tiles"
         } else if !is_power(warps, 16)
             || !is_power(depth_warps, 16)
             || !(1..=32).contains(&(warps * depth_warps))
@@ -329,6 +390,10 @@ impl SmallGemmConfig {
                 None => (word.strip_prefix("split")?.parse().ok()?, Exchange::Workspace),
             },
         };
+        let mma = match words.next_if_eq(&"wg") {
+            None => MmaKind::Warp,
+            Some(_) => MmaKind::WarpGroup,
+        };
         let start = match words.next_if_eq(&"pdl") {
             None => LaunchStart::AfterPrevious,
             Some(_) => LaunchStart::Early,
@@ -343,6 +408,7 @@ impl SmallGemmConfig {
         Some(SmallGemmConfig {
             target,
             weights,
+            mma,
             rows,
             columns,
             warps,
@@ -359,7 +425,7 @@ impl SmallGemmConfig {
 
 /// Prints a name such as `sm90a_int4g128_16x32x4_k2_t4_s4_cluster2_pdl`: target, weights, rows,
 /// columns per warp and warps along N, warps along K, steps, stages, the splits of K if there are
-/// any, `pdl` for an early start, and the activation.
+/// any, `wg` for `wgmma`, `pdl` for an early start, and the activation.
 impl fmt::Display for SmallGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -372,6 +438,7 @@ impl fmt::Display for SmallGemmConfig {
             Exchange::Cluster => write!(f, "_cluster{splits}"),
             Exchange::Workspace => write!(f, "_split{splits}"),
         }?;
+        f.write_str(if self.mma == MmaKind::WarpGroup { "_wg" } else { "" })?;
         f.write_str(if self.start == LaunchStart::Early { "_pdl" } else { "" })?;
         self.activation.map_or(Ok(()), |activation| write!(f, "_{}", activation.name()))
     }

@@ -7,6 +7,8 @@ use crate::ir::{BuildErrors, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
 
+use super::weights::WeightFormat;
+
 errors! {
     /// Errors for unsupported configurations of a [`SmallGemm`](super::SmallGemm), for weights that
     /// cannot be packed, and for invalid launches.
@@ -24,6 +26,10 @@ errors! {
         Target { target: Target },
         /// the elements are {found}, but the kernel needs f16 or bf16
         Element { found: Scalar },
+        /// the weights are {found}, but weights in the format `{format}` are {needed}
+        WeightElement { format: WeightFormat, found: Scalar, needed: Scalar },
+        /// the format is `{found}`, but only 4-bit weights are packed
+        Format { found: WeightFormat },
         /// unsupported configuration `{config}`: {rule}
         Config { config: String, rule: &'static str },
         /// the kernel needs {needed} bytes of shared memory, but a block can have {available}: use
@@ -31,10 +37,12 @@ errors! {
         SharedMemory { needed: u64, available: u64 },
         /// `{name}` is not a configuration such as `sm90a_int4g128_16x32x4_k2_t4_s4_cluster2`
         Name { name: String },
-        /// K is {found}, but must be a multiple of 8: pad A with zeros
-        Depth { found: u32 },
+        /// K is {found}, but must be a multiple of {needed}: pad A with zeros
+        Depth { found: u32, needed: u32 },
         /// {what} is {found}, but can be at most {max}
         TooLarge { what: &'static str, found: u64, max: u64 },
+        /// the launch has {found} scales, but the format `{format}` has {needed}
+        Scales { format: WeightFormat, found: &'static str, needed: &'static str },
         /// {operand} must start at a multiple of 16 bytes
         Address { operand: &'static str },
         /// the {operand} have {found} elements, but {needed} are needed

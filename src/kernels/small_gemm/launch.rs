@@ -1,8 +1,8 @@
 //! Launches a GEMM with few rows: checks the buffers and passes the parameters. A caller passes
 //! [`SmallGemmArgs`].
 
-use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
+use crate::ir::{Element, Untyped};
 use crate::runtime::{Buffer, Function, Grid, LoadOptions, Occupancy};
 
 use super::super::ready::{Launch, ReadyKernel};
@@ -10,17 +10,18 @@ use super::super::split::SplitWorkspace;
 use super::SmallGemm;
 use super::config::{Exchange, LaunchStart, SmallGemmConfig};
 use super::error::SmallGemmError;
-use super::kernel::Params;
+use super::kernel::{Params, Signature};
 use super::problem::SmallGemmProblem;
 
 /// The buffers of a launch of [`SmallGemm`]. Each must start at a multiple of 16 bytes.
-pub struct SmallGemmArgs<'h, T> {
+pub struct SmallGemmArgs<'h, T, W = u32> {
     /// A, `[rows, depth]`.
     pub a: &'h Buffer<T>,
-    /// The words of the [`PackedWeights`](super::PackedWeights).
-    pub words: &'h Buffer<u32>,
-    /// The scales of the [`PackedWeights`](super::PackedWeights).
-    pub scales: &'h Buffer<T>,
+    /// The words of the [`PackedWeights`](super::PackedWeights), or the matrix `[columns, depth]`.
+    pub weights: &'h Buffer<W>,
+    /// The scales of the [`PackedWeights`](super::PackedWeights), or those of
+    /// [`pack_scales`](super::pack_scales); `None` for [`WeightFormat::Full`](super::WeightFormat::Full).
+    pub scales: Option<&'h Buffer<T>>,
     /// D, `[rows, columns]`.
     pub d: &'h mut Buffer<T>,
     /// Added to all rows before the activation, `[columns]`.
@@ -32,12 +33,12 @@ pub struct SmallGemmArgs<'h, T> {
 /// The occupancy that the simulator reports; the kernel does not ask for it.
 const SIMULATED: Occupancy = Occupancy { blocks_per_sm: 2, sm_count: 2 };
 
-impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
+impl<T: VectorElement<2>, W: Element> ReadyKernel for SmallGemm<T, W> {
     type Config = SmallGemmConfig;
     /// The parameters have names, and are not public.
     type Params = Untyped;
     type Problem = SmallGemmProblem;
-    type Args<'a> = SmallGemmArgs<'a, T>;
+    type Args<'a> = SmallGemmArgs<'a, T, W>;
     type Shared = SplitWorkspace<f32>;
     type Error = SmallGemmError;
 
@@ -54,23 +55,37 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
     }
 
     /// # Errors
-    /// Those of [`SmallGemmProblem::check`]; buffers that are too short or misaligned; those of
+    /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Depth`] if K is no multiple of
+    /// [`depth_multiple`](super::WeightFormat::depth_multiple); [`SmallGemmError::Scales`] if they are missing, or if there
+    /// are some and the format has none; buffers that are too short or misaligned; those of
     /// [`Function::launch`].
     fn launch(
         &self,
         problem: &SmallGemmProblem,
-        args: SmallGemmArgs<'_, T>,
+        args: SmallGemmArgs<'_, T, W>,
         launch: Launch<'_, Self>,
     ) -> Result<(), SmallGemmError> {
         problem.check()?;
-        let SmallGemmArgs { a, words, scales, d, bias, residual } = args;
+        let SmallGemmArgs { a, weights, scales, d, bias, residual } = args;
         let SmallGemmProblem { rows, columns, depth } = *problem;
-        let SmallGemmConfig { weights, splits, exchange, start, .. } = self.config;
+        let SmallGemmConfig { weights: format, splits, exchange, start, .. } = self.config;
+        let multiple = format.depth_multiple();
+        if !depth.is_multiple_of(multiple) {
+            return Err(SmallGemmError::Depth { found: depth, needed: multiple });
+        }
+        let (found, needed) = (scales.is_some(), format.group().is_some());
+        if found != needed {
+            let name = |has| if has { "some" } else { "no" };
+            let (found, needed) = (name(found), name(needed));
+            return Err(SmallGemmError::Scales { format, found, needed });
+        }
+        // A stands in for what is missing; the kernel does not read it.
+        let scales = scales.unwrap_or(a);
         let [a_len, d_len] = problem.lens();
         let lens = [
             ("elements of A", a.len(), a_len, a.is_aligned_to(16)),
-            ("words", words.len(), weights.words(columns, depth), words.is_aligned_to(16)),
-            ("scales", scales.len(), weights.scales(columns, depth), scales.is_aligned_to(16)),
+            ("weights", weights.len(), format.weights(columns, depth), weights.is_aligned_to(16)),
+            ("scales", scales.len(), format.scales(columns, depth), scales.is_aligned_to(16)),
             ("elements of D", d.len(), d_len, true),
         ];
         let bias_len = bias.map(|bias| ("elements of the bias", bias.len(), columns.into(), true));
@@ -104,14 +119,12 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
         launch.shared().with(partials, arrivals, |buffers| {
             let params = Params {
                 a,
-                weights: words,
                 scales,
                 d,
                 // `SmallGemmProblem::check` bounds all of them.
                 rows: rows as i32,
                 columns: columns as i32,
                 depth: depth as i32,
-                // A stands in for what is missing; the kernel does not read it.
                 bias: bias.unwrap_or(a),
                 bias_columns: if bias.is_some() { columns as i32 } else { 0 },
                 residual: residual.unwrap_or(a),
@@ -119,7 +132,7 @@ impl<T: VectorElement<2>> ReadyKernel for SmallGemm<T> {
                 partials: &mut buffers.partials,
                 arrivals: &mut buffers.arrivals,
             };
-            launch.start_as::<(Params<T>,)>(grid, (params,))
+            launch.start_as::<Signature<T, W>>(grid, (params, weights))
         })?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! [`PackedWeights`]: packs quantised weights on the host, from the order of a checkpoint into the
+//! [`PackedWeights`]: packs 4-bit weights and scales on the host, from the order of a checkpoint into the
 //! order in which the kernel's threads read them. Both orders are layouts.
 
 use crate::ir::types::Scalar;
@@ -107,7 +107,7 @@ pub struct Int4Matrix<'w, T> {
     pub zeros: Option<&'w [u32]>,
 }
 
-/// Weights in the order in which the kernel's threads read them. Upload both parts.
+/// 4-bit weights in the order in which the kernel's threads read them. Upload both parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedWeights<T> {
     /// The weights, eight 4-bit integers per word.
@@ -120,9 +120,10 @@ impl<T: Element> PackedWeights<T> {
     /// Packs the weights of a problem.
     ///
     /// # Errors
-    /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Element`] if `T` is neither `f16` nor
-    /// `bf16`; [`SmallGemmError::Length`] if something is too short; [`SmallGemmError::ZeroPoints`]
-    /// if there are zero points and the format has none, or if they are missing.
+    /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Format`] if `format` is not
+    /// [`WeightFormat::Int4`]; [`SmallGemmError::Element`] if `T` is neither `f16` nor `bf16`;
+    /// [`SmallGemmError::Length`] if something is too short; [`SmallGemmError::ZeroPoints`] if there
+    /// are zero points and the format has none, or if they are missing.
     pub fn int4(
         format: WeightFormat,
         problem: &SmallGemmProblem,
@@ -130,7 +131,9 @@ impl<T: Element> PackedWeights<T> {
     ) -> Result<Self, SmallGemmError> {
         problem.check()?;
         let element = element::<T>()?;
-        let WeightFormat::Int4 { group, zeros: wanted } = format;
+        let WeightFormat::Int4 { group, zeros: wanted } = format else {
+            return Err(SmallGemmError::Format { found: format });
+        };
         let SmallGemmProblem { columns, depth, .. } = *problem;
         let Int4Matrix { packing, words, scales, zeros } = *matrix;
         let groups = depth.div_ceil(group.len(depth));
@@ -140,16 +143,15 @@ impl<T: Element> PackedWeights<T> {
             return Err(SmallGemmError::ZeroPoints { found: name(found), needed: name(needed) });
         }
         let weights = Axes::new(&packing.layout(columns, depth)?)?;
-        let of_scales = Axes::new(&packing.scale_layout(columns, groups)?)?;
         let of_zeros = Axes::new(&packing.zero_layout(columns, groups)?)?;
         check_len("words", words.len(), weights.len().div_ceil(8))?;
-        check_len("scales", scales.len(), of_scales.len())?;
         if let Some(zeros) = zeros {
             check_len("words of zero points", zeros.len(), of_zeros.len().div_ceil(8))?;
         }
+        let of_scales = packing.scale_layout(columns, groups)?;
         let mut packed = PackedWeights {
-            words: vec![0; format.words(columns, depth) as usize],
-            scales: vec![element(0.0); format.scales(columns, depth) as usize],
+            words: vec![0; format.weights(columns, depth) as usize],
+            scales: pack_scales_of(format, problem, scales, &of_scales)?,
         };
         // The kernel takes two's complement if there are no zero points.
         let flipped = if needed { 0 } else { 8 };
@@ -163,19 +165,70 @@ impl<T: Element> PackedWeights<T> {
                 }
             }
         }
+        let Some(zeros) = zeros else { return Ok(packed) };
         let to = Axes::new(&format.scale_layout(columns, depth)?)?;
         for column in 0..columns as usize {
             for group in 0..groups as usize {
-                let to = to.at(column, group);
-                packed.scales[to] = scales[of_scales.at(column, group)];
-                if let Some(zeros) = zeros {
-                    let zero = nibble(zeros, of_zeros.at(column, group)) as f32;
-                    packed.scales[to + 2] = element(zero + packing.zero_offset());
-                }
+                let zero = nibble(zeros, of_zeros.at(column, group)) as f32;
+                let to = to.at(column, group) + 2;
+                packed.scales[to] = element(zero + packing.zero_offset());
             }
         }
         Ok(packed)
     }
+}
+
+/// Packs the scales of 8-bit weights, given as a row-major `[N, groups]` matrix, into the order in
+/// which the kernel's threads read them.
+///
+/// ```
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::small_gemm::{
+///     ScaleGroup, SmallGemmProblem, WeightFormat, pack_scales,
+/// };
+///
+/// let format = WeightFormat::Int8 { group: ScaleGroup::PerColumn };
+/// let scales = [1.0, 2.0].map(bf16::from_f32);
+/// let packed = pack_scales(format, &SmallGemmProblem::new(1, 2, 64), &scales)?;
+/// // The scales of columns 0 and 8 are adjacent, then come those of columns 1 and 9.
+/// assert_eq!(packed[..3], [1.0, 0.0, 2.0].map(bf16::from_f32));
+/// # Ok::<(), tilewright::kernels::small_gemm::SmallGemmError>(())
+/// ```
+///
+/// # Errors
+/// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Element`] if `T` is neither `f16` nor
+/// `bf16`; [`SmallGemmError::Length`] if there are too few scales.
+pub fn pack_scales<T: Element>(
+    format: WeightFormat,
+    problem: &SmallGemmProblem,
+    scales: &[T],
+) -> Result<Vec<T>, SmallGemmError> {
+    problem.check()?;
+    let SmallGemmProblem { columns, depth, .. } = *problem;
+    let Some(group) = format.group() else { return Ok(Vec::new()) };
+    let groups = depth.div_ceil(group.len(depth));
+    let from = Int4Packing::RowMajor.scale_layout(columns, groups)?;
+    pack_scales_of(format, problem, scales, &from)
+}
+
+/// Packs scales that the layout `from` describes.
+fn pack_scales_of<T: Element>(
+    format: WeightFormat,
+    problem: &SmallGemmProblem,
+    scales: &[T],
+    from: &Layout,
+) -> Result<Vec<T>, SmallGemmError> {
+    let SmallGemmProblem { columns, depth, .. } = *problem;
+    let (zero, from) = (element::<T>()?(0.0), Axes::new(from)?);
+    check_len("scales", scales.len(), from.len())?;
+    let mut packed = vec![zero; format.scales(columns, depth) as usize];
+    let to = Axes::new(&format.scale_layout(columns, depth)?)?;
+    for column in 0..from.offsets[0].len() {
+        for group in 0..from.offsets[1].len() {
+            packed[to.at(column, group)] = scales[from.at(column, group)];
+        }
+    }
+    Ok(packed)
 }
 
 /// Returns the conversion of numbers to `T`.

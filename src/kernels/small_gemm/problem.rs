@@ -21,7 +21,7 @@ pub struct SmallGemmProblem {
     pub rows: u32,
     /// N, the columns of D.
     pub columns: u32,
-    /// K, the columns of A: a multiple of 8.
+    /// K, the columns of A: a multiple of 8, and of 16 with 8-bit weights.
     pub depth: u32,
 }
 
@@ -54,7 +54,7 @@ impl SmallGemmProblem {
     pub fn check(&self) -> Result<(), SmallGemmError> {
         let SmallGemmProblem { rows, columns, depth } = *self;
         if !depth.is_multiple_of(8) {
-            return Err(SmallGemmError::Depth { found: depth });
+            return Err(SmallGemmError::Depth { found: depth, needed: 8 });
         }
         let max = (1 << 31) - 1;
         let [a, d] = self.lens();
