@@ -244,10 +244,10 @@ impl SmallGemmConfig {
     /// Returns the blocks that an SM runs at once, which bounds the registers of a thread.
     pub(super) fn blocks_per_sm(&self) -> u32 {
         let tiles = self.tiles() * self.row_tiles();
-        // Two sets of 4 accumulators per tile, for one group and for all, and what else `ptxas`
-        // needs: 68 registers for one tile, 78 for two, 109 for four.
+        // Two sets of 4 accumulators per tile, for one group and for all, words of weights, and
+        // what else `ptxas` needs.
         let registers = match self.mma {
-            MmaKind::Warp => 56 + 16 * tiles + (self.weights.lane_bytes() - 32) / 4 * self.tiles(),
+            MmaKind::Warp => 72 + 16 * tiles + (self.weights.lane_bytes() - 32) / 4 * self.tiles(),
             MmaKind::WarpGroup => 96 + 4 * tiles + 8 * self.row_tiles(),
         };
         let threads = self.threads().max(1);

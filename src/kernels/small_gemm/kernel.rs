@@ -332,22 +332,23 @@ impl<'b> Block<'b> {
         let (config, p) = (&self.config, self.p);
         let (vectors, threads) = (config.slab() / 8, config.threads());
         let count = config.rows * vectors;
-        let first = k.block_idx().z * config.rows;
+        // Both are powers of two. So what a thread copies next is some rows or some vectors on.
+        let (row, vector) = (self.thread >> vectors.ilog2(), self.thread & (vectors - 1));
+        let (first_row, column) =
+            (k.block_idx().z * config.rows + row, slab * config.slab() + vector * 8);
+        let first = p.a.offset(first_row * p.depth + column);
         for more in (0..count).step_by(threads as usize) {
-            let at = self.thread + more;
-            let (row, vector) = (at >> vectors.ilog2(), at & (vectors - 1));
-            let (from_row, from_column) = (first + row, slab * config.slab() + vector * 8);
-            let exists = from_row.lt(p.rows) & from_column.lt(p.depth);
+            let (more_rows, more_vectors) = (more / vectors, more % vectors);
+            let exists =
+                (first_row + more_rows).lt(p.rows) & (column + more_vectors * 8).lt(p.depth);
             let bytes = exists.select(k.constant(16u32), 0u32);
-            let from = p.a.offset(from_row * p.depth + from_column);
-            let place = match config.mma {
-                MmaKind::Warp => row * config.pitch() + vector * 8,
-                MmaKind::WarpGroup => config.swizzled(row, vector),
-            };
+            let from = first.offset(p.depth * more_rows + more_vectors * 8);
+            let place = config.place_of_rows(row, vector, more_rows, more_vectors);
             let to = self.activations.offset(to + place);
             let copy = |k: &mut Body<'_, '_>| {
                 k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes);
             };
+            let at = self.thread + more;
             if more + threads <= count { copy(k) } else { k.if_(at.lt(count), copy) }
         }
     }

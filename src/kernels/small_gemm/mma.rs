@@ -4,7 +4,7 @@ use crate::arch::{Major, MatrixDescriptor, SwizzleMode};
 use crate::ir::op::{MatrixOrder, WgmmaForm};
 use crate::ir::{Body, Element, Registers, Val, Vector};
 
-use super::config::SmallGemmConfig;
+use super::config::{MmaKind, SmallGemmConfig};
 use super::kernel::{Block, X};
 use super::unpack::Scales;
 use super::weights::WeightFormat;
@@ -211,10 +211,29 @@ impl<'b> Block<'b> {
 }
 
 impl SmallGemmConfig {
-    /// Returns where `wgmma` expects vector `vector` of a row of A, in elements from the slab's
-    /// start: rows of 64 elements, swizzled, and all rows of these before the next 64 elements.
-    pub(super) fn swizzled<'b>(&self, row: Val<'b, i32>, vector: Val<'b, i32>) -> Val<'b, i32> {
-        (vector >> 3) * (self.rows * 64) + row * 64 + ((vector ^ row) & 7) * 8
+    /// Returns where a row of A's vector is in shared memory, in elements from the slab's start.
+    /// The row and the vector are the sums of a value and a constant, and the threads' vectors or
+    /// the constant one are 0.
+    ///
+    /// `wgmma` expects rows of 64 elements, swizzled, and all rows of these before the next 64
+    /// elements.
+    pub(super) fn place_of_rows<'b>(
+        &self,
+        row: Val<'b, i32>,
+        vector: Val<'b, i32>,
+        more_rows: u32,
+        more_vectors: u32,
+    ) -> Val<'b, i32> {
+        match self.mma {
+            MmaKind::Warp => {
+                row * self.pitch() + vector * 8 + (more_rows * self.pitch() + more_vectors * 8)
+            }
+            MmaKind::WarpGroup => {
+                let swizzled = (vector ^ (row + more_rows % 8)) & 7;
+                let more = more_vectors / 8 * self.rows * 64 + more_rows * 64;
+                (vector >> 3) * (self.rows * 64) + row * 64 + swizzled * 8 + more
+            }
+        }
     }
 
     /// Returns what a descriptor of A's rows gains from the slab's start to element `k`.
