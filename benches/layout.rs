@@ -1,6 +1,6 @@
 //! Measures the layout algebra beside hand-written code in the same run.
 //!
-//! `cargo bench --bench layout --no-default-features`. `walk/*` visits all indices of a nested
+//! `cargo bench --bench layout`. `walk/*` visits all indices of a nested
 //! layout with 1M elements, `crd2idx/*` maps 1024 coordinates, and `op/*` is one operation on a
 //! typical layout. `benches/pycute.py PATH` times the same operations with the Python reference.
 

@@ -203,5 +203,6 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
 #[allow(dead_code, reason = "a test runs it too")]
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default()?;
-    run(&if device.is_sim() { Device::sim_for(Target::SM_90A)? } else { device })
+    // `wgmma` is an instruction of Hopper only.
+    run(&if device.target() == Target::SM_90A { device } else { Device::sim_for(Target::SM_90A)? })
 }

@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         };
         print(&format!("{}\n", Json::List(all)))?;
     } else if let Ok(ran) = &ran {
-        let all: String = ran.iter().map(|ran| text(ran, schedules)).collect();
+        let all: String = ran.iter().map(|ran| text(ran, options)).collect();
         print(&all)?;
     }
     let ran = ran?;
@@ -60,11 +60,20 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn text(ran: &Ran, schedules: u32) -> String {
-    let kernel = &ran.kernel;
+/// What a run without a fault stands for, if the kernel does the same for all data.
+const ALL_DATA: &str =
+    "all data in buffers of these lengths: no branch and no address depends on data";
+
+fn text(ran: &Ran, options: &Options) -> String {
+    let (kernel, schedules) = (&ran.kernel, options.schedules);
     match &ran.found {
         Ok(()) => {
             let mut text = format!("{kernel}: no fault under {schedules} schedules\n");
+            text += &match &ran.data_use {
+                Some(found) => format!("  this holds for this data only: {found}\n"),
+                None if options.kernel.equal_stores => format!("  this holds for {ALL_DATA}\n"),
+                None => format!("  with `--equal-stores` this would hold for {ALL_DATA}\n"),
+            };
             for buffer in &ran.printed {
                 text += &format!("{} = {}\n", buffer.name, buffer.elements.join(","));
             }
@@ -80,6 +89,9 @@ fn json(ran: &Ran, schedules: u32) -> Json {
         ("schedules", Json::Number(schedules.into())),
         ("ok", Json::Bool(ran.found.is_ok())),
     ];
+    if ran.found.is_ok() {
+        fields.push(("data_use", Json::option(ran.data_use.as_ref(), Json::text)));
+    }
     if let Err(error) = &ran.found {
         fields.push(("verdict", Json::text(summary(error))));
         fields.push(("report", Json::text(error)));

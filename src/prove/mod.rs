@@ -40,6 +40,7 @@ mod check;
 mod checked;
 mod claim;
 mod condition;
+mod data_use;
 mod descriptor;
 mod entail;
 mod evaluate;
@@ -60,6 +61,7 @@ mod walk;
 pub(crate) use checked::{Guarded, checked, guarded};
 pub(crate) use condition::LaunchFacts;
 pub use condition::{Condition, LaunchValue, LaunchValues};
+pub use data_use::DataUse;
 pub use proof::{Obligation, Proof, Verdict, What};
 
 use crate::ir::{Kernel, KernelIr, Signature};

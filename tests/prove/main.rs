@@ -22,6 +22,7 @@ mod kernels;
 mod operators;
 
 mod conditions;
+mod data_use;
 mod generator;
 mod law;
 mod library;

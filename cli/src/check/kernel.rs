@@ -6,7 +6,9 @@ use std::path::Path;
 use clap::Args;
 use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{Kernel, KernelIr, Param, Target, Untyped, Violation, parse_kernels};
+use tilewright::kernels::Built;
 use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmError, GemmProblem, InputTypes, Machine};
+use tilewright::prove::DataUse;
 use tilewright::runtime::{AnyBuffer, Device, Grid, RuntimeError};
 use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
@@ -57,7 +59,7 @@ pub(crate) struct KernelArgs {
     cooperative: bool,
     /// Also report races between stores of equal values.
     #[arg(long)]
-    equal_stores: bool,
+    pub(crate) equal_stores: bool,
     /// Name of a buffer parameter whose results may differ between schedules; you can give it
     /// several times. Sums with floating-point atomics need this.
     #[arg(long, value_name = "NAME")]
@@ -87,6 +89,8 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
 pub(crate) struct Ran {
     pub(crate) kernel: String,
     pub(crate) found: Result<(), RunError>,
+    /// Where what the kernel does depends on the contents of its buffers.
+    pub(crate) data_use: Option<DataUse>,
     /// The buffers that the user wants to see. None after a fault.
     pub(crate) printed: Vec<Printed>,
 }
@@ -105,7 +109,11 @@ pub(super) fn variant(error: &impl Debug) -> String {
 }
 
 /// Returns a kernel's run. An error that is not the kernel's doing counts as bad input.
-fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
+fn checked(
+    name: &str,
+    kernel: &Kernel<Untyped>,
+    found: Result<(), RunError>,
+) -> Result<Ran, Failure> {
     match &found {
         Err(error)
             if !matches!(
@@ -116,9 +124,14 @@ fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
                     | RunError::ResultsDiffer(_)
             ) =>
         {
-            Err(Failure::input(format!("kernel `{kernel}`: {error}")))
+            Err(Failure::input(format!("kernel `{name}`: {error}")))
         }
-        _ => Ok(Ran { kernel: kernel.to_owned(), found, printed: Vec::new() }),
+        _ => Ok(Ran {
+            kernel: name.to_owned(),
+            found,
+            data_use: kernel.data_use(),
+            printed: Vec::new(),
+        }),
     }
 }
 
@@ -213,7 +226,7 @@ fn of_file(
         let grid = Grid::new(options.grid, block);
         let grid = options.cluster.map_or(grid, |cluster| grid.cluster(cluster));
         let found = simulate(ir, grid, &args, simulator);
-        let mut ran = checked(&ir.name, found.map(|_| ()))?;
+        let mut ran = checked(&ir.name, &kernel, found.map(|_| ()))?;
         if ran.found.is_ok() {
             ran.printed = printed(ir, &owned, print);
         }
@@ -246,7 +259,9 @@ fn of_gemm(
     let default = GemmProblem::new(2 * tile_m, 2 * tile_n, 4 * tile_k);
     let problem = options.shape.unwrap_or(default);
     let device = Device::sim_with(simulator.clone().target(config.target));
-    let found = match launch_gemm(config, &problem, &device) {
+    let gemm = AnyGemm::new(config).map_err(Failure::input)?;
+    let kernel = Kernel::verify(gemm.ir().clone()).map_err(Failure::input)?;
+    let found = match launch_gemm(gemm, &problem, &device) {
         Ok(()) => Ok(()),
         Err(GemmError::Runtime(error)) => match *error {
             RuntimeError::Simulation(error) => Err(*error),
@@ -254,16 +269,17 @@ fn of_gemm(
         },
         Err(error) => return Err(Failure::input(error)),
     };
-    checked(&config.to_string(), found)
+    checked(&config.to_string(), &kernel, found)
 }
 
 /// Multiplies matrices of small values, with the configuration's epilogue.
 fn launch_gemm(
-    config: GemmConfig,
+    gemm: Built<AnyGemm>,
     problem: &GemmProblem,
     device: &Device,
 ) -> Result<(), GemmError> {
-    let gemm = AnyGemm::new(config)?.load(device)?;
+    let config = *gemm.config();
+    let gemm = gemm.load(device)?;
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
     let inputs = config.inputs().in_memory();
     let matrix = |scalar, len| {

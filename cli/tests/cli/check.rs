@@ -22,6 +22,10 @@ const TILE: &str = "kernel @tile target sm_80 (%x: ptr<global, mut i32>, %n: i32
 }
 ";
 
+/// What follows if the kernel does the same for all data.
+const WOULD_HOLD: &str = "  with `--equal-stores` this would hold for all data in buffers of these lengths: \
+                          no branch and no address depends on data\n";
+
 fn file(name: &str, with: &str) -> String {
     let path = temporary(name);
     fs::write(&path, TILE.replace("BARRIER", with)).unwrap();
@@ -32,7 +36,13 @@ fn file(name: &str, with: &str) -> String {
 fn a_correct_kernel_has_no_fault() {
     let path = file("right.kir", "barrier");
     let output = tilewright(&["check", &path, "--arg", "n=3", "--arg", "x=64", "--block", "64"]);
-    assert_eq!(text(&output.stdout), "tile: no fault under 50 schedules\n");
+    let said = text(&output.stdout);
+    assert_eq!(said, format!("tile: no fault under 50 schedules\n{WOULD_HOLD}"));
+    // With the option, the run speaks for all data.
+    let args = ["--arg", "n=3", "--arg", "x=64", "--block", "64", "--equal-stores"];
+    let output = tilewright(&[&["check", &path], &args[..]].concat());
+    let holds = WOULD_HOLD.replace("with `--equal-stores` this would hold", "this holds");
+    assert_eq!(text(&output.stdout), format!("tile: no fault under 50 schedules\n{holds}"));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
@@ -72,7 +82,8 @@ fn equal_stores_are_reported_on_request() {
     fs::write(&path, kernel).unwrap();
     let args = ["check", path.to_str().unwrap(), "--block", "2", "--schedules", "2"];
     let output = tilewright(&args);
-    assert_eq!(text(&output.stdout), "found: no fault under 2 schedules\n");
+    let said = text(&output.stdout);
+    assert_eq!(said, format!("found: no fault under 2 schedules\n{WOULD_HOLD}"));
     let output = tilewright(&[&args[..], &["--equal-stores"]].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("data race (write after write): `st` at"));
@@ -119,7 +130,8 @@ fn results_of_schedules_are_compared() {
     );
 
     let output = tilewright(&[&args[..], &["--may-differ", "ticket"]].concat());
-    assert_eq!(text(&output.stdout), "tickets: no fault under 5 schedules\n");
+    let said = text(&output.stdout);
+    assert_eq!(said, format!("tickets: no fault under 5 schedules\n{WOULD_HOLD}"));
     let output = tilewright(&[&args[..], &["--may-differ", "tickets"]].concat());
     assert_eq!(text(&output.stderr), "error: no kernel has a parameter `tickets`\n");
 }
@@ -133,7 +145,9 @@ fn a_product_is_checked_by_its_configuration() {
         let output = tilewright(&[&["check", "gemm"], name, &more].concat());
         assert_eq!(
             text(&output.stdout),
-            format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
+            format!(
+                "[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true, \"data_use\": null}}]\n"
+            )
         );
         assert_eq!(output.status.code(), Some(0));
     }
@@ -150,7 +164,8 @@ fn a_product_has_a_default_configuration() {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
         let said = text(&output.stdout);
         assert!(
-            said.starts_with(start) && said.ends_with(": no fault under 1 schedules\n"),
+            said.starts_with(start)
+                && said.ends_with(&format!(": no fault under 1 schedules\n{WOULD_HOLD}")),
             "{said}"
         );
     }
@@ -176,8 +191,9 @@ fn elements_come_from_a_file_and_are_printed() {
     let args = ["check", path, "--block", "4", "--arg", "n=2", "--arg", &x, "--arg", "y=4"];
     let args = [&args[..], &["--schedules", "2", "--print", "y"]].concat();
     let output = tilewright(&args);
-    let said = "plus: no fault under 2 schedules\ny = 2.5,1.0,inf,nan:0x7fffffff\n";
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), said));
+    let said =
+        format!("plus: no fault under 2 schedules\n{WOULD_HOLD}y = 2.5,1.0,inf,nan:0x7fffffff\n");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), said.as_str()));
 
     let output = tilewright(&[&args[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
