@@ -63,9 +63,8 @@ pub enum LaunchStart {
 /// let problem = SmallGemmProblem::new(1, 8192, 8192);
 /// let config = SmallGemmConfig::new(Target::SM_90A, weights, &problem)?;
 /// assert_eq!(config.to_string().parse(), Ok(config));
-/// // A block has two warps of 16 columns for each of four parts of K, so that 256 blocks fill 132
-/// // SMs twice.
-/// assert_eq!(config.to_string(), "sm90a_int4g128_1x16x2_k4_t8_s4_pdl");
+/// // A block has a warp of 32 columns for each of four parts of K: 256 blocks, about two per SM.
+/// assert_eq!(config.to_string(), "sm90a_int4g128_1x32x1_k4_t8_s8_pdl");
 /// # Ok::<(), tilewright::kernels::small_gemm::SmallGemmError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,20 +115,28 @@ impl SmallGemmConfig {
     ) -> Result<Self, SmallGemmError> {
         let has_groups = target.offers(Target::SM_90A) && weights.is_packed();
         let rows = problem.rows.max(1).checked_next_power_of_two().unwrap_or(64);
-        let mma = if has_groups && rows > 8 { MmaKind::WarpGroup } else { MmaKind::Warp };
+        let mma = if has_groups && rows >= 8 { MmaKind::WarpGroup } else { MmaKind::Warp };
         let rows = rows.min(match mma {
             MmaKind::WarpGroup => 64,
             // With more, a warp's accumulators and partial sums do not fit in its registers.
             MmaKind::Warp => 32,
         });
-        let (columns, warps, depth_warps, steps) = match (mma, rows) {
-            (MmaKind::WarpGroup, ..=32) => (32, 4, 2, 4),
-            (MmaKind::WarpGroup, _) => (16, 8, 1, 4),
-            (MmaKind::Warp, ..=2) => (16, 2, 4, 8),
-            (MmaKind::Warp, 4) => (16, 2, 4, 4),
-            (MmaKind::Warp, 8) => (16, 4, 4, 4),
-            (MmaKind::Warp, 16) => (32, 4, 2, 4),
-            (MmaKind::Warp, _) => (32, 8, 1, 4),
+        // Fitted to an H200, `docs/evidence/gpu.md`, "GEMM with few rows".
+        let is_packed = weights.is_packed();
+        let (columns, warps, depth_warps, steps, stages) = match (mma, rows) {
+            (MmaKind::WarpGroup, ..=16) => (16, 4, 2, 4, 4),
+            (MmaKind::WarpGroup, 32) => (32, 4, 2, 4, 4),
+            (MmaKind::WarpGroup, _) if problem.columns >= 16_384 => (32, 8, 1, 4, 4),
+            (MmaKind::WarpGroup, _) => (16, 8, 1, 4, 4),
+            (MmaKind::Warp, ..=2) if is_packed => (32, 1, 4, 8, 8),
+            (MmaKind::Warp, ..=2) if weights == WeightFormat::Full => (16, 2, 4, 8, 8),
+            (MmaKind::Warp, ..=2) => (16, 2, 4, 8, 4),
+            (MmaKind::Warp, 4) => (16, 2, 4, 4, 4),
+            (MmaKind::Warp, 8) => (16, 4, 4, 4, 4),
+            (MmaKind::Warp, 16) if is_packed => (32, 4, 2, 4, 4),
+            (MmaKind::Warp, 16) if weights == WeightFormat::Full => (32, 2, 4, 4, 4),
+            (MmaKind::Warp, 16) => (16, 4, 2, 4, 4),
+            (MmaKind::Warp, _) => (32, 8, 1, 4, 4),
         };
         let (exchange, start) = match target.offers(Target::SM_90) {
             true => (Exchange::Cluster, LaunchStart::Early),
@@ -144,7 +151,7 @@ impl SmallGemmConfig {
             warps,
             depth_warps,
             steps,
-            stages: 4,
+            stages,
             splits: 1,
             exchange,
             start,
@@ -155,7 +162,7 @@ impl SmallGemmConfig {
             let fits = config.shared_bytes() <= target.max_shared_bytes();
             fits.then_some(config)
         };
-        let options = [(steps, 4), (4, 4), (2, 2)];
+        let options = [(steps, stages), (4, 4), (2, 2)];
         let config =
             options.into_iter().find_map(|(steps, stages)| fits(steps, stages)).unwrap_or(config);
         let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
@@ -203,22 +210,22 @@ impl SmallGemmConfig {
         all
     }
 
-    /// Returns the fewest splits of K that occupy each SM with 8 warps or more and leave few SMs
-    /// idle.
+    /// Returns the fewest splits of K that give each SM 8 warps, and two blocks of warp groups if
+    /// they fit: a warp group waits for its products, and the other block computes meanwhile.
     #[inline]
     fn filling_splits(&self, problem: &SmallGemmProblem) -> u32 {
         let blocks = u64::from(problem.columns.div_ceil(self.block_columns()))
             * u64::from(problem.rows.div_ceil(self.rows));
         let slabs = problem.depth.div_ceil(self.slab());
-        // The share of the SMs that work, until the last one is done.
-        let share = |splits: u32| {
-            let total = blocks * u64::from(splits);
-            let warps = total * u64::from(self.threads() / 32) * 100 / (8 * SMS);
-            (total * 100 / (total.div_ceil(SMS).max(1) * SMS)).min(warps)
+        let wanted = match self.mma {
+            MmaKind::Warp => 8,
+            MmaKind::WarpGroup => 8 * u64::from(self.blocks_per_sm().min(2)),
         };
-        let mut possible = [1, 2, 4, 8].into_iter().filter(|splits| *splits <= slabs.max(1));
-        let best = possible.clone().max_by_key(|splits| (share(*splits), u32::MAX - splits));
-        possible.find(|splits| share(*splits) >= 85).or(best).unwrap_or(1)
+        let warps = blocks * u64::from(self.threads() / 32);
+        let most = [8, 4, 2].into_iter().find(|splits| *splits <= slabs).unwrap_or(1);
+        // Nine tenths are enough.
+        let fills = |splits: &u32| warps * u64::from(*splits) * 10 >= wanted * SMS * 9;
+        [1, 2, 4, 8].into_iter().filter(|splits| *splits <= most).find(fills).unwrap_or(most)
     }
 
     /// Returns the threads per block.
