@@ -100,10 +100,10 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
         parts.for_each(k, self.pipe.consumer(), |_, part, state| {
             let is_idle = parts.tiles.is_behind(part.tile, self.threads.group * WGMMA_ROWS);
-            let (skipped, steps) = ((state, ()), part.steps());
-            let (state, ()) = self.products.unless((is_idle, steps), skipped, |k| {
+            let steps = part.steps();
+            let (state, ()) = self.products.unless(is_idle, steps, state, (), |k| {
                 let acc = self.accumulators(k);
-                let state = self.products.multiply(&acc, (state, steps), |_| {});
+                let state = self.products.multiply(&acc, state, steps, |_| {});
                 let accumulators = (self.threads, &acc.variables());
                 parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
                 (state, ())
@@ -121,7 +121,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(group, parity);
-            let state = self.products.multiply(&acc, (state, steps), |_| {
+            let state = self.products.multiply(&acc, state, steps, |_| {
                 order.arrive(group, self.products.leader());
             });
             self.write(k, &acc, tile);
@@ -141,7 +141,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (start, steps) = ((self.pipe.consumer(), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |_, tile, (state, before)| {
             let is_idle = tiles.is_behind(tile, self.threads.group * WGMMA_ROWS);
-            self.products.unless((is_idle, steps), (state, before), |k| {
+            self.products.unless(is_idle, steps, state, before, |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));
                 let state = self.products.run_over(&acc, state, steps, parts, |k, part| {
                     k.if_(before.row.ge(0), |_| self.store.part(origin, &kept, part));
