@@ -563,8 +563,7 @@ impl Races {
                     (viewer, threads.state(lane))
                 }
             };
-            let mut view =
-                View::new(&self.layout, self.range, state, viewer, proxy, &self.completions);
+            let mut view = self.view(state, viewer, proxy);
             (view.far, view.compared) = (far, compared);
             pieces(&mut |from, len| {
                 shadow.access(&mut view, &access, from, len, &mut |clash| {
