@@ -78,9 +78,6 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     }
 }
 
-/// A block's parts of tiles, and the barrier that makes its two warp groups take turns.
-type Ordered<'b> = (WorkTiles<'b>, OrderedBarrier<'b>);
-
 /// A consumer warp group: multiplies, applies the epilogue and stores its rows of D.
 pub(crate) struct Consumer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
@@ -104,8 +101,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             let (state, ()) = self.products.unless(is_idle, steps, state, (), |k| {
                 let acc = self.accumulators(k);
                 let state = self.products.multiply(&acc, state, steps, |_| {});
-                let accumulators = (self.threads, &acc.variables());
-                parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
+                parts.sum(k, self.split, part, self.threads, &acc.variables(), |k| {
+                    self.write(k, &acc, part.tile);
+                });
                 (state, ())
             });
             state
@@ -113,9 +111,14 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     }
 
     /// Ping-pong: each group works on its own tiles, and multiplies while the other one stores. It
-    /// skips the stages of the other group's tile.
+    /// skips the stages of the other group's tile. `order` makes the two groups take turns.
     #[inline]
-    pub(crate) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
+    pub(crate) fn consume_ordered(
+        &self,
+        k: &mut Body<'b, '_>,
+        parts: WorkTiles<'b>,
+        order: OrderedBarrier<'b>,
+    ) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer().skip(group * steps), order.start(group));
         parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
