@@ -95,9 +95,9 @@ impl Entry<'_> {
                 self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
             }
             Arith::Neg { value } if self.loses_sign(value) => self.negate(result, value),
-            Arith::Sub { lhs, rhs } if self.negates((lhs, 0), rhs) => self.negate(result, rhs),
-            Arith::Mul { lhs, rhs } if self.negates((rhs, -1), lhs) => self.negate(result, lhs),
-            Arith::Mul { lhs, rhs } if self.negates((lhs, -1), rhs) => self.negate(result, rhs),
+            Arith::Sub { lhs, rhs } if self.negates(lhs, 0, rhs) => self.negate(result, rhs),
+            Arith::Mul { lhs, rhs } if self.negates(rhs, -1, lhs) => self.negate(result, lhs),
+            Arith::Mul { lhs, rhs } if self.negates(lhs, -1, rhs) => self.negate(result, rhs),
             Arith::Add { lhs, rhs } => self.wrapping(["add.", "add.rn."], result, &[lhs, rhs]),
             Arith::Sub { lhs, rhs } => self.wrapping(["sub.", "sub.rn."], result, &[lhs, rhs]),
             Arith::Mul { lhs, rhs } => self.wrapping(["mul.lo.", "mul.rn."], result, &[lhs, rhs]),

@@ -111,7 +111,8 @@ impl Entry<'_> {
             } => self.tensor_load(
                 [*map, *to, *to_index, *barrier, *barrier_index],
                 None,
-                (coords, *mode),
+                coords,
+                *mode,
                 *policy,
             ),
             AsyncCopy::CpAsyncBulkTensorMulticast {
@@ -127,7 +128,8 @@ impl Entry<'_> {
             } => self.tensor_load(
                 [*map, *to, *to_index, *barrier, *barrier_index],
                 Some(*ctas),
-                (coords, *mode),
+                coords,
+                *mode,
                 *policy,
             ),
             AsyncCopy::CpAsyncBulkTensorStore { map, from, from_index, coords, policy, mode } => {
@@ -233,7 +235,8 @@ impl Entry<'_> {
         &mut self,
         [map, to, to_index, barrier, barrier_index]: [Value; 5],
         ctas: Option<Value>,
-        (coords, mode): (&[Value], BoxMode),
+        coords: &[Value],
+        mode: BoxMode,
         policy: L2Policy,
     ) {
         let (to, barrier) =

@@ -33,7 +33,7 @@ impl Entry<'_> {
                 let to = self.def(result);
                 let head = ["atom.", order.name(), ".", scope.name(), of_space(space), ".cas."];
                 if elem.bits() == 16 {
-                    return self.cas_half(&head, (to, elem), address, operands);
+                    return self.cas_half(&head, to, elem, address, operands);
                 }
                 let operands =
                     operands.map(|operand| self.as_bits(AtomicOp::Exch, operand, to.class()));
@@ -63,12 +63,12 @@ impl Entry<'_> {
             (&Atomic::AtomVec { base, index, vector, op, order, scope }, Some(result)) => {
                 let (space, _) = self.pointee(base);
                 let head = ["atom.", order.name(), ".", scope.name(), of_space(space)];
-                self.atomic_vector(&head, op, (base, index, vector), Some(result));
+                self.atomic_vector(&head, op, base, index, vector, Some(result));
             }
             (&Atomic::RedVec { base, index, vector, op, order, scope }, _) => {
                 let (space, _) = self.pointee(base);
                 let head = ["red.", order.name(), ".", scope.name(), of_space(space)];
-                self.atomic_vector(&head, op, (base, index, vector), None);
+                self.atomic_vector(&head, op, base, index, vector, None);
             }
             // The verifier has checked that these have a result.
             (Atomic::Atom { .. } | Atomic::AtomCas { .. } | Atomic::AtomVec { .. }, None) => {}
@@ -80,7 +80,8 @@ impl Entry<'_> {
     fn cas_half(
         &mut self,
         head: &[&str],
-        (to, elem): (Reg, Scalar),
+        to: Reg,
+        elem: Scalar,
         address: Address,
         operands: [Operand; 2],
     ) {
@@ -107,7 +108,9 @@ impl Entry<'_> {
         &mut self,
         head: &[&str],
         op: AtomicOp,
-        (base, index, vector): (Value, Value, Value),
+        base: Value,
+        index: Value,
+        vector: Value,
         result: Option<Value>,
     ) {
         let (_, elem) = self.pointee(base);

@@ -100,11 +100,11 @@ impl Entry<'_> {
     /// Writes a conversion with explicit rounding, of a scalar or of each element of a vector.
     pub(super) fn cvt_rounded(&mut self, result: Value, value: Value, to: Scalar, mode: FloatMode) {
         match self.ir.type_of(value) {
-            Type::Vector(vector) => self.cvt_vector_rounded(result, value, vector, (to, mode)),
+            Type::Vector(vector) => self.cvt_vector_rounded(result, value, vector, to, mode),
             Type::Scalar(from) => {
                 let operand = self.computed(value);
                 let register = self.def(result);
-                self.cvt_rounded_to(register, operand, (from, to), mode);
+                self.cvt_rounded_to(register, operand, from, to, mode);
             }
             Type::Pointer { .. } | Type::TensorMap { .. } => {}
         }
@@ -216,7 +216,8 @@ impl Entry<'_> {
         &mut self,
         to: Reg,
         from: Operand,
-        (from_type, to_type): (Scalar, Scalar),
+        from_type: Scalar,
+        to_type: Scalar,
         mode: FloatMode,
     ) {
         let (a, b) = (arith_type(from_type), arith_type(to_type));
@@ -249,7 +250,7 @@ impl Entry<'_> {
                 None => (from, from_type),
             };
             let to = self.def(result);
-            return self.float_to_int(to, from, (from_type, to_type), name);
+            return self.float_to_int(to, from, from_type, to_type, name);
         }
         if from_type == Scalar::Bf16 {
             // PTX has no such conversion, but every integral `f32` between two `bf16` values is

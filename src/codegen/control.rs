@@ -74,7 +74,7 @@ impl Entry<'_> {
         }
     }
 
-    fn label_name(&mut self, (kind, number, part): (&str, u32, &str)) {
+    fn label_name(&mut self, kind: &str, number: u32, part: &str) {
         self.text.push("$");
         self.text.push(kind);
         self.text.number(number.into());
@@ -82,21 +82,22 @@ impl Entry<'_> {
     }
 
     pub(super) fn label(&mut self, label: (&str, u32, &str)) {
+        let (kind, number, part) = label;
         self.text.begin();
-        self.label_name(label);
+        self.label_name(kind, number, part);
         self.text.push(":\n");
     }
 
     pub(super) fn jump(&mut self, guard: Option<(Reg, bool)>, target: Target) {
         self.begin();
-        if let Some(guard) = guard {
-            self.guard(guard);
+        if let Some((reg, negated)) = guard {
+            self.guard(reg, negated);
         }
         match target {
             Target::Return => self.text.push("ret"),
             Target::Label(kind, number, part) => {
                 self.text.push("bra ");
-                self.label_name((kind, number, part));
+                self.label_name(kind, number, part);
             }
         }
         self.text.push(";\n");

@@ -45,7 +45,7 @@ impl Entry<'_> {
                 let wide = self.rounded_to_odd(from, a);
                 self.narrowed(to, wide.into(), b);
             }
-            (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, (a, b), "rzi"),
+            (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, a, b, "rzi"),
             // To floating point: round to nearest even if the value may not fit. From `f32` to
             // `f64`, where it always does, PTX allows no rounding.
             (a, b) => {
@@ -167,7 +167,8 @@ impl Entry<'_> {
         &mut self,
         to: Reg,
         from: Operand,
-        (from_type, to_type): (Scalar, Scalar),
+        from_type: Scalar,
+        to_type: Scalar,
         rounding: &str,
     ) {
         let range = narrow_range(to_type);

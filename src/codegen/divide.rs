@@ -161,7 +161,7 @@ impl Entry<'_> {
         if magnitude == 1 && d < 0 {
             self.negate_into(to, x.into());
         } else {
-            self.quotient(word, to, x, (magnitude, d < 0));
+            self.quotient(word, to, x, magnitude, d < 0);
         }
         // The smallest value divided by -1 leaves the range of a narrow type.
         self.wrap(to, word.scalar);
@@ -182,11 +182,11 @@ impl Entry<'_> {
     }
 
     /// Sets `to` to `x / d`, negated if `negative` is set.
-    fn quotient(&mut self, word: Word, to: Reg, x: Reg, (d, negative): (u64, bool)) {
+    fn quotient(&mut self, word: Word, to: Reg, x: Reg, d: u64, negative: bool) {
         let bits = word.scalar.bits();
         if !word.scalar.is_signed() {
             let quotient = Quotient::unsigned(word.width, u64::MAX >> (64 - bits), d);
-            return self.unsigned_quotient(word, to, x, (quotient, d));
+            return self.unsigned_quotient(word, to, x, quotient, d);
         }
         match Quotient::signed(word.width, 1 << (bits - 1), d) {
             Quotient::Dividend | Quotient::AtLeast => self.mov(to, x.into()),
@@ -217,7 +217,7 @@ impl Entry<'_> {
         }
     }
 
-    fn unsigned_quotient(&mut self, word: Word, to: Reg, x: Reg, (quotient, d): (Quotient, u64)) {
+    fn unsigned_quotient(&mut self, word: Word, to: Reg, x: Reg, quotient: Quotient, d: u64) {
         match quotient {
             Quotient::Dividend => self.mov(to, x.into()),
             Quotient::Shift(k) => self.shift(word.ty, to, x, k),
@@ -288,7 +288,7 @@ impl Entry<'_> {
             self.ins(&["sub.", word.ty], &[to.into(), x.into(), multiple.into()]);
         } else {
             let quotient = self.temp(word.class);
-            self.quotient(word, quotient, x, (d, false));
+            self.quotient(word, quotient, x, d, false);
             let minus = word.immediate(d.wrapping_neg());
             let operands = [to.into(), quotient.into(), minus, x.into()];
             self.ins(&["mad.lo.", word.ty], &operands);

@@ -555,12 +555,13 @@ impl<'a> Entry<'a> {
     /// Like [`ins`](Entry::ins), executed only if the predicate `guard` holds (or does not hold, if
     /// its flag is set).
     pub(super) fn guarded(&mut self, guard: (Reg, bool), name: &[&str], operands: &[Operand]) {
+        let (reg, negated) = guard;
         self.begin();
-        self.guard(guard);
+        self.guard(reg, negated);
         self.rest(name, operands);
     }
 
-    pub(super) fn guard(&mut self, (reg, negated): (Reg, bool)) {
+    pub(super) fn guard(&mut self, reg: Reg, negated: bool) {
         self.text.push(if negated { "@!" } else { "@" });
         self.text.reg(reg);
         self.text.push(" ");

@@ -14,6 +14,16 @@ use crate::ir::{Value, VarId};
 
 type Registers = SmallVec<[Operand; 5]>;
 
+/// What the forms of `wgmma` have in common.
+struct Wgmma {
+    shape: MmaShape,
+    types: [Scalar; 2],
+    form: WgmmaForm,
+    /// The variable with the accumulators, and the index of the first one in it.
+    d: VarId,
+    first: u32,
+}
+
 impl Entry<'_> {
     pub(super) fn mma(&mut self, op: &Mma, result: Option<Value>) {
         match (op, result) {
@@ -26,7 +36,7 @@ impl Entry<'_> {
                     })
                     .collect();
                 let (a, b) = values.split_at((shape.m * shape.k / 32) as usize);
-                let (accumulators, _) = self.accumulators((d, first), shape, 32);
+                let (accumulators, _) = self.accumulators(d, first, shape, 32);
                 let shape = shape.to_string();
                 let name = ["mma.sync.aligned.", &shape, ".row.col.f64.f64.f64.f64"];
                 let parts = [
@@ -38,11 +48,11 @@ impl Entry<'_> {
                 self.instruction(&name, &parts);
             }
             (&Mma::MmaSync { a, b, shape, d, first, overflow }, _) => {
-                self.mma_sync([a, b], shape, (d, first), overflow, None);
+                self.mma_sync([a, b], shape, d, first, overflow, None);
             }
             (&Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow }, _) => {
-                let metadata = self.metadata((metadata, selector));
-                self.mma_sync([a, b], shape, (d, first), overflow, Some(metadata));
+                let metadata = self.metadata(metadata, selector);
+                self.mma_sync([a, b], shape, d, first, overflow, Some(metadata));
             }
             (&Mma::Movmatrix { value }, Some(result)) => {
                 let from = self.fragment(value);
@@ -80,7 +90,8 @@ impl Entry<'_> {
                 let a = self.operand(a);
                 let a = self.in_reg(a, Class::B64).into();
                 let types = [a_type, b_type];
-                self.wgmma(Part::One(a), b, None, accumulate, (shape, types, form), (d, first));
+                let wgmma = Wgmma { shape, types, form, d, first };
+                self.wgmma(wgmma, Part::One(a), b, accumulate, None);
             }
             (
                 &Mma::WgmmaSp {
@@ -100,14 +111,15 @@ impl Entry<'_> {
             ) => {
                 let a = self.operand(a);
                 let a = Part::One(self.in_reg(a, Class::B64).into());
-                let metadata = Some(self.metadata((metadata, selector)));
-                let form = (shape, [a_type, b_type], form);
-                self.wgmma(a, b, metadata, accumulate, form, (d, first));
+                let metadata = Some(self.metadata(metadata, selector));
+                let wgmma = Wgmma { shape, types: [a_type, b_type], form, d, first };
+                self.wgmma(wgmma, a, b, accumulate, metadata);
             }
             (&Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form }, _) => {
                 let types = [self.element_of(a), b_type];
                 let a = self.fragment(a);
-                self.wgmma(Part::List(&a), b, None, accumulate, (shape, types, form), (d, first));
+                let wgmma = Wgmma { shape, types, form, d, first };
+                self.wgmma(wgmma, Part::List(&a), b, accumulate, None);
             }
             (
                 &Mma::WgmmaRsSp {
@@ -125,9 +137,9 @@ impl Entry<'_> {
                 _,
             ) => {
                 let types = [self.element_of(a), b_type];
-                let (a, metadata) = (self.fragment(a), self.metadata((metadata, selector)));
-                let form = (shape, types, form);
-                self.wgmma(Part::List(&a), b, Some(metadata), accumulate, form, (d, first));
+                let (a, metadata) = (self.fragment(a), self.metadata(metadata, selector));
+                let wgmma = Wgmma { shape, types, form, d, first };
+                self.wgmma(wgmma, Part::List(&a), b, accumulate, Some(metadata));
             }
             (Mma::WgmmaFence {}, _) => self.ins(&["wgmma.fence.sync.aligned"], &[]),
             (Mma::WgmmaCommitGroup {}, _) => self.ins(&["wgmma.commit_group.sync.aligned"], &[]),
@@ -155,7 +167,7 @@ impl Entry<'_> {
     }
 
     /// Returns a sparse matrix's metadata and selector.
-    fn metadata(&mut self, (metadata, selector): (Value, u32)) -> [Part<'static>; 2] {
+    fn metadata(&mut self, metadata: Value, selector: u32) -> [Part<'static>; 2] {
         let metadata = self.operand(metadata);
         let metadata = self.in_reg(metadata, Class::B32);
         [Part::One(metadata.into()), Part::One(Operand::Int(selector.into()))]
@@ -171,7 +183,8 @@ impl Entry<'_> {
     /// Returns the registers `first ..` of a variable that hold the accumulators of an MMA.
     fn accumulators(
         &self,
-        (var, first): (VarId, u32),
+        var: VarId,
+        first: u32,
         shape: MmaShape,
         threads: u32,
     ) -> (Vec<Operand>, &'static str) {
@@ -193,7 +206,8 @@ impl Entry<'_> {
         &mut self,
         [a, b]: [Value; 2],
         shape: MmaShape,
-        d: (VarId, u32),
+        d: VarId,
+        first: u32,
         overflow: MmaOverflow,
         metadata: Option<[Part<'_>; 2]>,
     ) {
@@ -203,7 +217,7 @@ impl Entry<'_> {
             Type::Pointer { .. } | Type::TensorMap { .. } => "",
         });
         let (a, b) = (self.fragment(a), self.fragment(b));
-        let (accumulators, sum) = self.accumulators(d, shape, 32);
+        let (accumulators, sum) = self.accumulators(d, first, shape, 32);
         let (shape, [a_type, b_type]) = (shape.to_string(), types);
         let form = match overflow {
             MmaOverflow::Wrap => ".row.col.",
@@ -223,17 +237,17 @@ impl Entry<'_> {
 
     fn wgmma(
         &mut self,
+        wgmma: Wgmma,
         a: Part<'_>,
         b: Value,
-        metadata: Option<[Part<'_>; 2]>,
         accumulate: Value,
-        (shape, types, form): (MmaShape, [Scalar; 2], WgmmaForm),
-        d: (VarId, u32),
+        metadata: Option<[Part<'_>; 2]>,
     ) {
+        let Wgmma { shape, types, form, d, first } = wgmma;
         let (b, accumulate) = (self.operand(b), self.operand(accumulate));
         let b: Operand = self.in_reg(b, Class::B64).into();
         let accumulate: Operand = self.in_reg(accumulate, Class::Pred).into();
-        let (accumulators, sum) = self.accumulators(d, shape, 128);
+        let (accumulators, sum) = self.accumulators(d, first, shape, 128);
         let mut parts: SmallVec<[Part<'_>; 10]> =
             SmallVec::from_slice(&[Part::List(&accumulators), a, Part::One(b)]);
         parts.extend(metadata.into_iter().flatten());

@@ -30,7 +30,7 @@ impl Entry<'_> {
     }
 
     /// Returns whether `value` is the constant `int`, and `-other` has to be written in two steps.
-    pub(super) fn negates(&self, (value, int): (Value, i128), other: Value) -> bool {
+    pub(super) fn negates(&self, value: Value, int: i128, other: Value) -> bool {
         let is = matches!(self.operand(value), Operand::Const(x) if x.as_int() == Some(int));
         is && self.loses_sign(other)
     }

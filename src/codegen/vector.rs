@@ -137,7 +137,7 @@ impl Entry<'_> {
         if let Some(pairs) = self.cvt_pairs(&parts, from, to, mode) {
             return self.join_pairs(&registers, to_type, &pairs);
         }
-        self.cvt_each(&registers, &parts, (from, to_type), |entry, converted, elem| {
+        self.cvt_each(&registers, &parts, from, to_type, |entry, converted, elem| {
             entry.cvt_to(converted, elem, from.elem(), to);
         });
     }
@@ -148,7 +148,8 @@ impl Entry<'_> {
         result: Value,
         value: Value,
         from: VectorType,
-        (to, mode): (Scalar, FloatMode),
+        to: Scalar,
+        mode: FloatMode,
     ) {
         let Some(to_type) = VectorType::new(to, from.lanes()) else { return };
         let parts = self.parts(value);
@@ -158,8 +159,8 @@ impl Entry<'_> {
         if has_pairs && let Some(pairs) = self.cvt_pairs(&parts, from, to, &cvt_mode(to, mode)) {
             return self.join_pairs(&registers, to_type, &pairs);
         }
-        self.cvt_each(&registers, &parts, (from, to_type), |entry, converted, elem| {
-            entry.cvt_rounded_to(converted, elem, (from.elem(), to), mode);
+        self.cvt_each(&registers, &parts, from, to_type, |entry, converted, elem| {
+            entry.cvt_rounded_to(converted, elem, from.elem(), to, mode);
         });
     }
 
@@ -168,7 +169,8 @@ impl Entry<'_> {
         &mut self,
         registers: &[Reg],
         parts: &[Operand],
-        (from, to): (VectorType, VectorType),
+        from: VectorType,
+        to: VectorType,
         convert: impl Fn(&mut Self, Reg, Operand),
     ) {
         let per_register = from.lanes_per_register();

@@ -36,7 +36,7 @@ impl Entry<'_> {
                 let to = self.def(result);
                 let all = self.uses.is_live(all).then(|| self.def(all));
                 let name = ["match.all.sync.", value.class().bits_name()];
-                self.pair(&name, (to, all), &[value.into(), members]);
+                self.pair(&name, to, all, &[value.into(), members]);
             }
             // `ptxas` 13.0 crashes on some kernels in which nothing reads the result of `redux`.
             (&Warp::Redux { members, .. }, &[result]) if !self.uses.is_live(result) => {
@@ -56,7 +56,7 @@ impl Entry<'_> {
             (&Warp::Elect { members }, &[leader, is_leader]) => {
                 let members = self.operand(members);
                 let (leader, is_leader) = (self.def(leader), self.def(is_leader));
-                self.pair(&["elect.sync"], (leader, Some(is_leader)), &[members]);
+                self.pair(&["elect.sync"], leader, Some(is_leader), &[members]);
             }
             (&Warp::BarWarp { members }, _) => {
                 let members = self.operand(members);
@@ -100,7 +100,7 @@ impl Entry<'_> {
 
     /// Writes an instruction with the results `first|second`, or only the first if the second is
     /// not used.
-    fn pair(&mut self, name: &[&str], (first, second): (Reg, Option<Reg>), operands: &[Operand]) {
+    fn pair(&mut self, name: &[&str], first: Reg, second: Option<Reg>, operands: &[Operand]) {
         self.begin();
         name.iter().for_each(|part| self.text.push(part));
         self.text.push(" ");
@@ -131,27 +131,27 @@ impl Entry<'_> {
         let to = self.def(result);
         match to.class() {
             Class::B32 | Class::F32 => {
-                self.pair(&name, (to, inside), &[from.into(), lane, segment, members]);
+                self.pair(&name, to, inside, &[from.into(), lane, segment, members]);
             }
             Class::Pred => {
                 let [number, moved] = [Class::B32; 2].map(|class| self.temp(class));
                 let operands = [number.into(), Operand::Int(1), Operand::Int(0), from.into()];
                 self.ins(&["selp.b32"], &operands);
-                self.pair(&name, (moved, inside), &[number.into(), lane, segment, members]);
+                self.pair(&name, moved, inside, &[number.into(), lane, segment, members]);
                 self.ins(&["setp.ne.u32"], &[to.into(), moved.into(), Operand::Int(0)]);
             }
             Class::B16 => {
                 let [word, moved] = [Class::B32; 2].map(|class| self.temp(class));
                 self.ins(&["cvt.u32.u16"], &[word.into(), from.into()]);
-                self.pair(&name, (moved, inside), &[word.into(), lane, segment, members]);
+                self.pair(&name, moved, inside, &[word.into(), lane, segment, members]);
                 self.ins(&["cvt.u16.u32"], &[to.into(), moved.into()]);
             }
             Class::B64 | Class::F64 => {
                 let [low, high] = [Class::B32; 2].map(|class| self.temp(class));
                 let [moved_low, moved_high] = [Class::B32; 2].map(|class| self.temp(class));
                 self.mov_halves([low, high], from);
-                self.pair(&name, (moved_low, inside), &[low.into(), lane, segment, members]);
-                self.pair(&name, (moved_high, None), &[high.into(), lane, segment, members]);
+                self.pair(&name, moved_low, inside, &[low.into(), lane, segment, members]);
+                self.pair(&name, moved_high, None, &[high.into(), lane, segment, members]);
                 self.mov_joined(to, [moved_low, moved_high]);
             }
         }

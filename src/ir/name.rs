@@ -42,14 +42,15 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     all: &[T],
     text: &str,
 ) -> Result<T, ParseNameError> {
-    let index = position(what, (all.len(), &|i| all[i].to_string()), text)?;
+    let index = position(what, all.len(), &|i| all[i].to_string(), text)?;
     Ok(all[index])
 }
 
 /// Returns the index of the name that equals `text`, among `len` names.
 fn position(
     what: &'static str,
-    (len, name): (usize, &dyn Fn(usize) -> String),
+    len: usize,
+    name: &dyn Fn(usize) -> String,
     text: &str,
 ) -> Result<usize, ParseNameError> {
     let mut names = Vec::new();

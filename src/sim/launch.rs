@@ -196,9 +196,9 @@ impl<'l> InStream<'l> {
 
     /// Ends the launch under one schedule. Later launches are compared with the accesses of the
     /// first schedule.
-    fn end(&self, (footprint, waited): (Option<Footprint>, bool), racer: NameRacer) {
+    fn end(&self, footprint: Option<Footprint>, waited: bool, racer: NameRacer) {
         if !self.ended.replace(true) {
-            self.order.end(&self.before, Earlier::new(racer, (footprint, waited), &self.buffers));
+            self.order.end(&self.before, Earlier::new(racer, footprint, waited, &self.buffers));
         }
     }
 }
@@ -244,10 +244,10 @@ pub(in crate::sim) fn launch_once(
     let recorded = recorded(ir, code, options);
     let make = || {
         let mut cluster =
-            Cluster::new(code, (grid, shape), &arguments, (options.accumulation, watched));
+            Cluster::new(code, grid, shape, &arguments, options.accumulation, watched);
         cluster.memory.recorder = recorded.as_ref().map(|classes| {
-            let warps = (cluster.warps(), cluster.warps_of_block);
-            Recorder::new(classes, warps, options.trace.as_ref().map(|_| 0))
+            let traced = options.trace.as_ref().map(|_| 0);
+            Recorder::new(classes, cluster.warps(), cluster.warps_of_block, traced)
         });
         cluster
     };
@@ -290,7 +290,8 @@ pub(in crate::sim) fn launch_once(
     let before = in_stream.map_or(&[][..], |in_stream| &in_stream.before);
     let launch = Launch { ir, code, grid, fuel: options.fuel, order: options.order, shape, before };
     if let (Some(in_stream), Some(watched)) = (in_stream, watched) {
-        in_stream.end(watched.take_footprint(), launch.racers());
+        let (footprint, waited) = watched.take_footprint();
+        in_stream.end(footprint, waited, launch.racers());
     }
     let records = all.records.take();
     let result = match first {
@@ -426,13 +427,13 @@ impl<'c> AtOnce<'c> {
         options: &Options,
         ticker: &Ticker<'_>,
     ) -> Ran {
-        let mut chooser = WarpScheduler::new((options.order, 1), [u32::MAX; 3]);
+        let mut chooser = WarpScheduler::new(options.order, 1, [u32::MAX; 3]);
         let (mut next, mut raced_long) = (0, false);
         while self.stopped.is_none() && !raced_long {
             // After a race, no new cluster starts, but those that run may find other races.
             while next < clusters && (self.live.len() as u64) < self.width && self.raced.is_none() {
                 let mut cluster = self.idle.pop().unwrap_or_else(&make);
-                cluster.start(next, (options.order, COOPERATIVE_QUANTUM));
+                cluster.start(next, options.order, COOPERATIVE_QUANTUM);
                 self.live.push((next, cluster));
                 next += 1;
             }

@@ -202,7 +202,8 @@ pub(in crate::sim) struct Earlier {
 impl Earlier {
     pub(in crate::sim) fn new(
         racer: NameRacer,
-        (footprint, waited): (Option<Footprint>, bool),
+        footprint: Option<Footprint>,
+        waited: bool,
         buffers: &[(&Arc<Uses>, bool)],
     ) -> Earlier {
         let noted = |(uses, writes): &(&Arc<Uses>, bool)| (Arc::clone(uses), *writes, uses.waits());

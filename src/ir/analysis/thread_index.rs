@@ -24,11 +24,7 @@ const THREADS: u32 = 1024;
 
 /// Returns whether all threads of a warp or block agree on `lhs compare rhs`. A block without a
 /// fixed size is assumed to extend along x only.
-pub(super) fn agree(
-    ir: &KernelIr,
-    scope: Scope,
-    (compare, lhs, rhs): (Compare, Value, Value),
-) -> bool {
+pub(super) fn agree(ir: &KernelIr, scope: Scope, compare: Compare, lhs: Value, rhs: Value) -> bool {
     let steps = |index: Value, bound: Value, at_bound: [Compare; 2]| {
         at_bound.contains(&compare) && is_thread_index(ir, index) && is_multiple(ir, bound, 0)
     };

@@ -143,7 +143,7 @@ impl Flow<'_> {
             (Op::Control(control), _) => return self.control(op, control, cause),
             (Op::Thread(Thread::Sreg { reg }), _) => divergent = self.varies(*reg),
             (Op::Arith(Arith::Setp { compare, lhs, rhs }), _) => {
-                divergent &= !self.agree(op, (*compare, *lhs, *rhs));
+                divergent &= !self.agree(op, *compare, *lhs, *rhs);
             }
             (op @ (Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_)), _) => {
                 divergent &= !self.is_number_of_warp(op);
@@ -254,9 +254,9 @@ impl Flow<'_> {
     }
 
     /// Returns whether all threads agree on the result of a comparison of divergent values.
-    fn agree(&mut self, op: OpId, comparison: (Compare, Value, Value)) -> bool {
+    fn agree(&mut self, op: OpId, compare: Compare, lhs: Value, rhs: Value) -> bool {
         let (ir, scope) = (self.ir, self.scope);
-        *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, comparison))
+        *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, compare, lhs, rhs))
     }
 
     /// Returns for each result of a warp operation whether it is divergent.

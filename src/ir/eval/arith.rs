@@ -91,7 +91,7 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
             let ty = machine.type_of(lhs).filter(|ty| machine.type_of(rhs) == Some(*ty))?;
             match ty.scalar()?.is_float() {
                 true => with_float!(ty, T => setp_float::<T, M>(compare, machine, [lhs, rhs]))?,
-                false => setp_int(compare, machine, (ty, [lhs, rhs])),
+                false => setp_int(compare, machine, ty, [lhs, rhs]),
             }
         }
         Arith::Selp { cond, then_value, else_value } => {
@@ -116,9 +116,9 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
         }
         Arith::Bfe { value, start, count } => {
             let scalar = elem(&machine, value)?;
-            let ty = (scalar.bits(), scalar.is_signed());
+            let (bits, signed) = (scalar.bits(), scalar.is_signed());
             machine.elements([value, start, count], move |[x, start, count]| {
-                bits::bfe(x, ty, start as u32, count as u32)
+                bits::bfe(x, bits, signed, start as u32, count as u32)
             })
         }
         Arith::Bfi { value, into, start, count } => {
@@ -158,15 +158,16 @@ fn at_most<T: PartialOrd>(a: T, b: T) -> bool {
 fn setp_int<M: Machine>(
     compare: Compare,
     machine: M,
-    (ty, [a, b]): (Type, [Value; 2]),
+    ty: Type,
+    [a, b]: [Value; 2],
 ) -> Option<M::Output> {
     match compare {
         Compare::Eq => with_word!(ty, T => machine.binary([a, b], equal::<T>))?,
         Compare::Ne => with_word!(ty, T => machine.binary([a, b], unequal::<T>))?,
         Compare::Lt => with_ordered!(ty, T => machine.binary([a, b], less::<T>))?,
         Compare::Le => with_ordered!(ty, T => machine.binary([a, b], at_most::<T>))?,
-        Compare::Gt => setp_int(Compare::Lt, machine, (ty, [b, a])),
-        Compare::Ge => setp_int(Compare::Le, machine, (ty, [b, a])),
+        Compare::Gt => setp_int(Compare::Lt, machine, ty, [b, a]),
+        Compare::Ge => setp_int(Compare::Le, machine, ty, [b, a]),
         // Integers are never unordered.
         _ => None,
     }

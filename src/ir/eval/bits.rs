@@ -19,7 +19,7 @@ pub(super) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
 }
 
 /// Extracts `count` bits from `start` on and extends them to the width.
-pub(super) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, count: u32) -> u64 {
+pub(super) fn bfe(value: u64, bits: u32, signed: bool, start: u32, count: u32) -> u64 {
     let (start, count) = (start & 0xff, count & 0xff);
     let at = |position: u32| value >> position & 1;
     let sign = if signed && count > 0 { at((start + count - 1).min(bits - 1)) } else { 0 };
@@ -142,13 +142,10 @@ pub(super) fn high_half(a: i128, b: i128, bits: u32) -> i128 {
     ((a as u128 * b as u128) >> bits) as i128
 }
 
-/// Returns the product of element `i` of `x` and element `j` of `y`, with the given element types.
-pub(super) fn product((a, x, i): (Scalar, u32, u32), (b, y, j): (Scalar, u32, u32)) -> u32 {
-    let element = |scalar: Scalar, word: u32, i: u32| {
-        let constant = Const::new(scalar, (word >> (i * scalar.bits())).into());
-        constant.as_int().unwrap_or(0) as i64
-    };
-    (element(a, x, i) * element(b, y, j)) as u32
+/// Returns element `i` of a word that is packed with integers.
+pub(super) fn element(scalar: Scalar, word: u32, i: u32) -> i64 {
+    let constant = Const::new(scalar, (word >> (i * scalar.bits())).into());
+    constant.as_int().unwrap_or(0) as i64
 }
 
 #[cfg(test)]
@@ -157,11 +154,11 @@ mod tests {
 
     #[test]
     fn fields_at_the_ends_of_a_word() {
-        assert_eq!(bfe(0xf0, (32, false), 4, 4), 0xf);
-        assert_eq!(bfe(0xf0, (32, true), 4, 4), 0xffff_ffff);
-        assert_eq!(bfe(0x8000_0000, (32, true), 28, 100), 0xffff_fff8);
-        assert_eq!(bfe(0x8000_0000, (32, true), 40, 4), 0xffff_ffff);
-        assert_eq!(bfe(u64::MAX, (64, true), 3, 0), 0);
+        assert_eq!(bfe(0xf0, 32, false, 4, 4), 0xf);
+        assert_eq!(bfe(0xf0, 32, true, 4, 4), 0xffff_ffff);
+        assert_eq!(bfe(0x8000_0000, 32, true, 28, 100), 0xffff_fff8);
+        assert_eq!(bfe(0x8000_0000, 32, true, 40, 4), 0xffff_ffff);
+        assert_eq!(bfe(u64::MAX, 64, true, 3, 0), 0);
         assert_eq!(bfi(0b101, 0, 32, 30, 3), 0x4000_0000);
         assert_eq!(bfi(u64::MAX, 0, 64, 60, 256), 0);
         assert_eq!(bfind(-1, 32, FindFrom::Position), u32::MAX);

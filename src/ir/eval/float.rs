@@ -57,7 +57,8 @@ fn extreme([a, b]: [f64; 2], larger: bool) -> f64 {
 fn rounded<M: Machine, const N: usize>(
     machine: M,
     values: [Value; N],
-    (operation, mode): (Operation, FloatMode),
+    operation: Operation,
+    mode: FloatMode,
 ) -> Option<M::Output> {
     let scalar = elem(&machine, *values.first()?)?;
     machine.elements(values, move |bits| {
@@ -71,24 +72,22 @@ fn rounded<M: Machine, const N: usize>(
 pub(super) fn float_arith<M: Machine>(op: &FloatArith, machine: M) -> Option<M::Output> {
     match *op {
         FloatArith::AddRounded { lhs, rhs, mode } => {
-            rounded(machine, [lhs, rhs], (Operation::Add, mode))
+            rounded(machine, [lhs, rhs], Operation::Add, mode)
         }
         FloatArith::SubRounded { lhs, rhs, mode } => {
-            rounded(machine, [lhs, rhs], (Operation::Sub, mode))
+            rounded(machine, [lhs, rhs], Operation::Sub, mode)
         }
         FloatArith::MulRounded { lhs, rhs, mode } => {
-            rounded(machine, [lhs, rhs], (Operation::Mul, mode))
+            rounded(machine, [lhs, rhs], Operation::Mul, mode)
         }
         FloatArith::FmaRounded { lhs, rhs, addend, mode } => {
-            rounded(machine, [lhs, rhs, addend], (Operation::Fma, mode))
+            rounded(machine, [lhs, rhs, addend], Operation::Fma, mode)
         }
         FloatArith::DivRounded { lhs, rhs, mode } => {
-            rounded(machine, [lhs, rhs], (Operation::Div, mode))
+            rounded(machine, [lhs, rhs], Operation::Div, mode)
         }
-        FloatArith::SqrtRounded { value, mode } => {
-            rounded(machine, [value], (Operation::Sqrt, mode))
-        }
-        FloatArith::RcpRounded { value, mode } => rounded(machine, [value], (Operation::Rcp, mode)),
+        FloatArith::SqrtRounded { value, mode } => rounded(machine, [value], Operation::Sqrt, mode),
+        FloatArith::RcpRounded { value, mode } => rounded(machine, [value], Operation::Rcp, mode),
         FloatArith::Approx { value, function, subnormals } => {
             let scalar = elem(&machine, value)?;
             machine.elements([value], move |[x]| {

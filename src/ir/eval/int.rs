@@ -1,7 +1,7 @@
 //! Evaluates integer and bit operations: one arm per row of the op table's family `IntArith`. A new
 //! row needs an arm here.
 
-use super::bits::{bfind, bmsk, high_half, prmt, product, product24, saturated, shf, szext};
+use super::bits::{bfind, bmsk, element, high_half, prmt, product24, saturated, shf, szext};
 use super::{Machine, elem, integers};
 use crate::ir::op::{ByteHalf, IntArith, ProductHalf, Subnormals};
 
@@ -42,14 +42,16 @@ pub(super) fn int_arith<M: Machine>(op: &IntArith, machine: M) -> Option<M::Outp
         IntArith::Dp4a { lhs, rhs, addend } => {
             let (a, b) = (elem(&machine, lhs)?, elem(&machine, rhs)?);
             machine.words([lhs, rhs, addend], move |[x, y, sum]| {
-                (0..4).fold(sum, |sum, i| sum.wrapping_add(product((a, x, i), (b, y, i))))
+                let product = |i| (element(a, x, i) * element(b, y, i)) as u32;
+                (0..4).map(product).fold(sum, u32::wrapping_add)
             })
         }
         IntArith::Dp2a { lhs, rhs, addend, half } => {
             let (a, b) = (elem(&machine, lhs)?, elem(&machine, rhs)?);
             let first = if half == ByteHalf::Hi { 2 } else { 0 };
             machine.words([lhs, rhs, addend], move |[x, y, sum]| {
-                (0..2).fold(sum, |sum, i| sum.wrapping_add(product((a, x, i), (b, y, first + i))))
+                let product = |i| (element(a, x, i) * element(b, y, first + i)) as u32;
+                (0..2).map(product).fold(sum, u32::wrapping_add)
             })
         }
         IntArith::Popc { value } => machine.elements([value], |[x]| x.count_ones().into()),

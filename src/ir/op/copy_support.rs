@@ -73,7 +73,8 @@ fn boxes(
     map: Value,
     pointer: Option<Value>,
     coords: &ValueList,
-    (mode, stores): (BoxMode, bool),
+    mode: BoxMode,
+    stores: bool,
 ) -> Result<(), &'static str> {
     let Some(Type::TensorMap { elem, rank, mutable }) = types.of(map) else {
         return Err("it takes a tensor map");
@@ -192,7 +193,7 @@ pub(super) fn tensor_load(
     coords: &ValueList,
     mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*to), coords, (*mode, false))?;
+    boxes(Types(ir), *map, Some(*to), coords, *mode, false)?;
     is_barrier(Types(ir), *barrier)?;
     ANY
 }
@@ -204,7 +205,7 @@ pub(super) fn tensor_store(
     coords: &ValueList,
     mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*from), coords, (*mode, true))?;
+    boxes(Types(ir), *map, Some(*from), coords, *mode, true)?;
     ANY
 }
 
@@ -214,7 +215,7 @@ pub(super) fn tensor_prefetch(
     coords: &ValueList,
     mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, None, coords, (*mode, false))?;
+    boxes(Types(ir), *map, None, coords, *mode, false)?;
     ANY
 }
 
@@ -226,7 +227,7 @@ pub(super) fn tensor_reduce(
     op: &BulkReduce,
     mode: &BoxMode,
 ) -> Support {
-    boxes(Types(ir), *map, Some(*from), coords, (*mode, true))?;
+    boxes(Types(ir), *map, Some(*from), coords, *mode, true)?;
     let elem = Types(ir).pointee(*from).unwrap_or(Scalar::Bool);
     let narrow = matches!(elem, Scalar::F16 | Scalar::Bf16);
     let word = matches!(elem, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64);

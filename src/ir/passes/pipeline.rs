@@ -72,8 +72,8 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
             plan.write(rewrite, region);
         } else if source.ops[id].op.regions().is_empty() {
             rewrite.copy_plain(id, region);
-            if let Some(further) = rewrite.further.get(&id).copied() {
-                make_further(rewrite, id, region, further);
+            if let Some((further, stride)) = rewrite.further.get(&id).copied() {
+                make_further(rewrite, id, region, further, stride);
             }
         } else {
             for (inner, copy) in rewrite.copy_owner(id, region) {
@@ -93,7 +93,8 @@ fn make_further(
     rewrite: &mut Rewrite<'_>,
     init: OpId,
     region: RegionId,
-    (further, stride): (u32, u64),
+    further: u32,
+    stride: u64,
 ) {
     let source = rewrite.source;
     let Op::Mbarrier(Mbarrier::MbarrierInit { barrier, count, .. }) = source.ops[init].op else {

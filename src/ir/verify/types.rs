@@ -104,8 +104,8 @@ fn check_operands(report: &mut Report<'_>, op: OpId, info: &'static OpInfo) {
                 }
             },
             Constraint::Wide => other(data.op.wide(ir, info)),
-            Constraint::Bytes => one_of(op_name, operand, found, ([Scalar::I8, Scalar::U8], 4)),
-            Constraint::Halves => one_of(op_name, operand, found, ([Scalar::I16, Scalar::U16], 2)),
+            Constraint::Bytes => one_of(op_name, operand, found, [Scalar::I8, Scalar::U8], 4),
+            Constraint::Halves => one_of(op_name, operand, found, [Scalar::I16, Scalar::U16], 2),
             Constraint::Dot => other(Some(data.op.dot(ir))),
             Constraint::Index => match found {
                 Type::Scalar(Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64) => None,
@@ -194,7 +194,8 @@ fn one_of(
     op: &'static str,
     operand: &'static str,
     found: Type,
-    (elems, lanes): ([Scalar; 2], u32),
+    elems: [Scalar; 2],
+    lanes: u32,
 ) -> Option<VerifyError> {
     let is_one = found.vector().is_some_and(|v| elems.contains(&v.elem()) && v.lanes() == lanes);
     let [a, b] = elems;

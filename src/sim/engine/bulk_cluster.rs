@@ -6,7 +6,7 @@ use crate::ir::Value;
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::AccessAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
-use crate::sim::memory::agent::{Bytes, Global, Load};
+use crate::sim::memory::agent::{BlockBytes, Global, Load};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::shared::{ByteAddress, of_cluster};
@@ -16,10 +16,11 @@ use crate::sim::program::refused::Refused;
 
 impl Load {
     /// Returns the shared memory that is read, if the source is shared memory.
-    pub(in crate::sim) fn shared_source(&self) -> Option<Bytes> {
+    pub(in crate::sim) fn shared_source(&self) -> Option<BlockBytes> {
         match (self.source, self.from) {
             (Some(rank), Global::Bytes(from)) => {
-                Some((rank as usize, from.at..from.at + self.bytes as usize))
+                let range = from.at..from.at + self.bytes as usize;
+                Some(BlockBytes { rank: rank as usize, range })
             }
             _ => None,
         }
@@ -51,10 +52,11 @@ impl Load {
 
     /// Returns a fault if the asynchronous proxy may not see what threads stored to the source.
     pub(in crate::sim) fn check_source(&self, memory: &Memory<'_>) -> RawResult {
-        let (Some(proxies), Some((rank, bytes))) = (&memory.proxies, self.shared_source()) else {
+        let (Some(proxies), Some(source)) = (&memory.proxies, self.shared_source()) else {
             return Ok(());
         };
-        let seen = proxies.check(&memory.blocks[rank].shared.stores, bytes.start, bytes.len());
+        let BlockBytes { rank, range } = source;
+        let seen = proxies.check(&memory.blocks[rank].shared.stores, range.start, range.len());
         seen.map_err(|cause| RawFault::new(self.lane, cause))
     }
 }
@@ -74,8 +76,8 @@ impl Compiler<'_> {
             [self.scalar_of(bytes, Scalar::U32)?, self.scalar_of(ctas, Scalar::U32)?];
         Ok(each_lane(move |context, lane| {
             let bytes = bulk_bytes(context, bytes, lane)?;
-            let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-            let from = from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+            let to = to.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+            let from = from.byte_address(context.regs, context.memory, lane, bytes, 16)?;
             let barrier = barrier.byte_address(context, lane)?;
             let (from, number, source) = (Global::Bytes(from), 0, None);
             for block in lanes_of(context.regs.w[ctas as usize][lane] & 0xffff) {
@@ -101,9 +103,9 @@ impl Compiler<'_> {
         let bytes = self.scalar_of(bytes, Scalar::U32)?;
         Ok(each_lane(move |context, lane| {
             let bytes = bulk_bytes(context, bytes, lane)?;
-            let from = from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-            let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-            let barrier = barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
+            let from = from.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+            let to = to.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+            let barrier = barrier.byte_address(context.regs, context.memory, lane, 8, 8)?;
             let ((rank, to_alloc), (barrier_rank, barrier_alloc)) =
                 (of_cluster(to.alloc), of_cluster(barrier.alloc));
             if rank != barrier_rank {

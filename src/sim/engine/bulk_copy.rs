@@ -153,7 +153,8 @@ impl Load {
         memory.note_completion(
             origin,
             self.number,
-            (mbarrier_address(self.block, self.barrier), ended),
+            mbarrier_address(self.block, self.barrier),
+            ended,
         );
         Ok(())
     }
@@ -307,7 +308,7 @@ impl Store {
                     let from = &data[part.shared..part.shared + part.bytes];
                     match self.reduce {
                         None => buffer.write_bytes(part.global, from),
-                        Some(op) => combine(buffer, part.global, from, (op, elem)),
+                        Some(op) => combine(buffer, part.global, from, op, elem),
                     }
                 });
             }
@@ -327,12 +328,8 @@ fn box_address(
         return Ok((ByteAddress { alloc: 0, at: 0 }, 0));
     };
     let bytes = map.box_bytes() as u32;
-    let byte_address = address.byte_address(
-        context.regs,
-        context.memory,
-        lane,
-        (map.shared_bytes() as u32, 128),
-    )?;
+    let byte_address =
+        address.byte_address(context.regs, context.memory, lane, map.shared_bytes() as u32, 128)?;
     Ok((byte_address, bytes))
 }
 
@@ -493,9 +490,8 @@ impl Compiler<'_> {
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
                 each_lane(move |context, lane| {
                     let bytes = bulk_bytes(context, bytes, lane)?;
-                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-                    let from =
-                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
+                    let to = to.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+                    let from = from.byte_address(context.regs, context.memory, lane, bytes, 16)?;
                     let (barrier, block) =
                         (barrier.byte_address(context, lane)?, context.origin.block);
                     let (from, number, source) = (Global::Bytes(from), 0, None);
@@ -534,10 +530,9 @@ impl Compiler<'_> {
                 let bytes = self.scalar_of(bytes, Scalar::U32)?;
                 each_lane(move |context, lane| {
                     let bytes = bulk_bytes(context, bytes, lane)?;
-                    let to = to.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-                    let from =
-                        from.byte_address(context.regs, context.memory, lane, (bytes, 16))?;
-                    store(context, lane, Global::Bytes(to), (from, bytes), None)
+                    let to = to.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+                    let from = from.byte_address(context.regs, context.memory, lane, bytes, 16)?;
+                    store(context, lane, Global::Bytes(to), from, bytes, None)
                 })
             }
             &AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy: _ } => {
@@ -545,7 +540,7 @@ impl Compiler<'_> {
                     (self.in_global(from, from_index)?, self.scalar_of(bytes, Scalar::U32)?);
                 each_lane(move |context, lane| {
                     let bytes = bulk_bytes(context, bytes, lane)?;
-                    from.byte_address(context.regs, context.memory, lane, (bytes, 16)).map(|_| ())
+                    from.byte_address(context.regs, context.memory, lane, bytes, 16).map(|_| ())
                 })
             }
             AsyncCopy::CpAsyncBulkTensorLoad {
@@ -559,7 +554,7 @@ impl Compiler<'_> {
                 mode,
             } => {
                 let operands = [*map, *to, *to_index, *barrier, *barrier_index];
-                self.box_load(operands, (coords, *mode), None)?
+                self.box_load(operands, coords, *mode, None)?
             }
             AsyncCopy::CpAsyncBulkTensorMulticast {
                 map,
@@ -573,7 +568,7 @@ impl Compiler<'_> {
                 mode,
             } => {
                 let operands = [*map, *to, *to_index, *barrier, *barrier_index];
-                self.box_load(operands, (coords, *mode), Some(*ctas))?
+                self.box_load(operands, coords, *mode, Some(*ctas))?
             }
             AsyncCopy::CpAsyncBulkTensorStore {
                 map,
@@ -582,7 +577,7 @@ impl Compiler<'_> {
                 coords,
                 policy: _,
                 mode,
-            } => self.box_store([*map, *from, *from_index], (coords, *mode), None)?,
+            } => self.box_store([*map, *from, *from_index], coords, *mode, None)?,
             AsyncCopy::CpReduceAsyncBulkTensor {
                 map,
                 from,
@@ -591,7 +586,7 @@ impl Compiler<'_> {
                 coords,
                 policy: _,
                 mode,
-            } => self.box_store([*map, *from, *from_index], (coords, *mode), Some(*op))?,
+            } => self.box_store([*map, *from, *from_index], coords, *mode, Some(*op))?,
             AsyncCopy::CpAsyncBulkCommitGroup {} => each_lane(|context, lane| {
                 context.flight.bulk_groups[lane] += 1;
                 let at = context.origin.into();
@@ -642,7 +637,8 @@ impl Compiler<'_> {
     fn box_load(
         &self,
         [map, to, to_index, barrier, barrier_index]: [Value; 5],
-        (coords, mode): (&[Value], BoxMode),
+        coords: &[Value],
+        mode: BoxMode,
         ctas: Option<Value>,
     ) -> Result<Inst, Refused> {
         let slots = LoadSlots {
@@ -657,7 +653,8 @@ impl Compiler<'_> {
     fn box_store(
         &self,
         [map, from, from_index]: [Value; 3],
-        (coords, mode): (&[Value], BoxMode),
+        coords: &[Value],
+        mode: BoxMode,
         reduce: Option<BulkReduce>,
     ) -> Result<Inst, Refused> {
         let (slots, from) = (self.box_slots(map, coords, mode)?, self.in_shared(from, from_index)?);
@@ -668,7 +665,7 @@ impl Compiler<'_> {
             }
             let (from, bytes) = box_address(&from, context, lane, number)?;
             let to = Global::Box { map: number, coords };
-            store(context, lane, to, (from, bytes), reduce)
+            store(context, lane, to, from, bytes, reduce)
         }))
     }
 }
@@ -678,7 +675,8 @@ fn store(
     context: &mut ExecContext<'_, '_>,
     lane: usize,
     to: Global,
-    (from, bytes): (ByteAddress, u32),
+    from: ByteAddress,
+    bytes: u32,
     reduce: Option<BulkReduce>,
 ) -> RawResult {
     let group = context.flight.bulk_groups[lane];

@@ -54,7 +54,8 @@ pub(in crate::sim) fn combine(
     buffer: &GlobalBuffer,
     at: usize,
     from: &[u8],
-    (op, elem): (BulkReduce, Scalar),
+    op: BulkReduce,
+    elem: Scalar,
 ) {
     let size = elem.size_bytes() as usize;
     for (i, bytes) in from.chunks_exact(size).enumerate() {

@@ -20,7 +20,7 @@ use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
 use crate::sim::race::Target;
-use crate::sim::trace::counts::TrafficSource;
+use crate::sim::trace::counts::{LaneAccess, TrafficSource};
 
 impl Copies {
     /// Returns the lanes whose copy is still pending and whose group `is_due`.
@@ -46,12 +46,12 @@ impl Copies {
             detector.races.copy_issue(at);
             for lane in lanes_of(self.lanes) {
                 let (to, bytes) = (self.to[lane] as usize, self.bytes);
-                let shared = (Target::Shared(origin.block as usize), true);
-                detector.races.copy_access(at, lane as u32, shared, &mut |f| f(to, bytes));
+                let shared = Target::Shared(origin.block as usize);
+                detector.races.copy_access(at, lane as u32, shared, true, &mut |f| f(to, bytes));
                 let ((param, from), read) = (self.from[lane], usize::from(self.read[lane]));
                 if let (Some(buffer), true) = (detector.buffer(param), read > 0) {
-                    let global = (Target::Global(buffer), false);
-                    detector.races.copy_access(at, lane as u32, global, &mut |f| f(from, read));
+                    let (global, lane) = (Target::Global(buffer), lane as u32);
+                    detector.races.copy_access(at, lane, global, false, &mut |f| f(from, read));
                 }
             }
         });
@@ -78,16 +78,26 @@ impl Copies {
 impl Memory<'_> {
     /// Records the accesses of the copies.
     fn record_copies(&mut self, origin: Origin, copies: &Copies) {
-        if self.recorder.is_none() {
-            return;
-        }
-        let (by, to) = ((origin, TrafficSource::Copies), copies.to.map(|at| at as usize));
-        let shared = (Target::Shared(origin.block as usize), true);
-        self.record_lanes(by, shared, (copies.lanes, copies.bytes as u32), &to);
-        let (read, from) = (copies.read, copies.from.map(|(_, at)| at));
-        let reads = lanes_of(copies.lanes).filter(|lane| read[*lane] > 0);
-        let reads = reads.fold(0, |mask, lane| mask | 1 << lane);
-        self.record_lanes(by, (Target::Global(0), false), (reads, copies.bytes as u32), &from);
+        self.record(|recorder| {
+            let bytes = copies.bytes as u32;
+            let writes = LaneAccess {
+                target: Target::Shared(origin.block as usize),
+                writes: true,
+                bytes,
+                mask: copies.lanes,
+                at: &|lane| copies.to[lane].into(),
+            };
+            recorder.access(origin, TrafficSource::Copies, &writes);
+            let readers = lanes_of(copies.lanes).filter(|lane| copies.read[*lane] > 0);
+            let reads = LaneAccess {
+                target: Target::Global(0),
+                writes: false,
+                bytes,
+                mask: readers.fold(0, |mask, lane| mask | 1 << lane),
+                at: &|lane| copies.from[lane].1 as u64,
+            };
+            recorder.access(origin, TrafficSource::Copies, &reads);
+        });
     }
 }
 
@@ -108,7 +118,7 @@ impl Arrivals {
             let barrier = mbarrier_address(origin.block, byte_address);
             memory.record_phase(barrier, ended);
             memory.note(|races| {
-                races.copy_arrive(origin.into(), 1 << lane, (barrier, self.copies));
+                races.copy_arrive(origin.into(), 1 << lane, barrier, self.copies);
                 if ended {
                     races.mbarrier_phase(barrier);
                 }
@@ -227,7 +237,7 @@ impl CpAsync {
                     let cause = RawCause::CopyBytes { bytes: read, limit: bytes };
                     return Err(RawFault::new(lane, cause));
                 }
-                let target = to.byte_address(context.regs, context.memory, lane, (bytes, bytes))?;
+                let target = to.byte_address(context.regs, context.memory, lane, bytes, bytes)?;
                 let at = target.at as u32;
                 copies.to[lane] = at;
                 copies.hull = [copies.hull[0].min(at), copies.hull[1].max(at + bytes)];
@@ -235,7 +245,7 @@ impl CpAsync {
                 // If nothing is read, the source may be anywhere.
                 if read > 0 {
                     let source =
-                        from.byte_address(context.regs, context.memory, lane, (read, bytes))?;
+                        from.byte_address(context.regs, context.memory, lane, read, bytes)?;
                     copies.from[lane] = (source.alloc, source.at);
                     copies.read[lane] = read as u8;
                 }

@@ -23,27 +23,28 @@ use crate::sim::fault::raw::{AccessAt, Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::fault::state::AsyncUse;
 use crate::sim::memory::address::Address;
-use crate::sim::memory::agent::{Bytes, Global, Load, RemoteStore, What, overlap};
+use crate::sim::memory::agent::{BlockBytes, Global, Load, RemoteStore, What, overlap};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::races::{Detector, mbarrier_address};
 use crate::sim::memory::shared::{ByteAddress, SharedRange, of_cluster};
 use crate::sim::memory::space::{Allocation, MemorySpace};
-use crate::sim::race::Pieces;
+use crate::sim::race::{MbarrierWrite, Pieces};
 
 impl What {
     /// Returns a range of shared memory that contains all bytes that the operation, issued by block
     /// `from`, still uses, and how it uses them.
-    fn hull(&self, from: usize, memory: &Memory<'_>) -> Option<(AsyncUse, Bytes)> {
+    fn hull(&self, from: usize, memory: &Memory<'_>) -> Option<(AsyncUse, BlockBytes)> {
+        let bytes = |rank, range| BlockBytes { rank, range };
         Some(match self {
             What::Store(store) if store.waited => return None,
-            What::Store(store) => (AsyncUse::Reads, (from, store.hull(memory))),
-            What::Load(load) => (AsyncUse::Writes, (load.block as usize, load.hull(memory))),
+            What::Store(store) => (AsyncUse::Reads, bytes(from, store.hull(memory))),
+            What::Load(load) => (AsyncUse::Writes, bytes(load.block as usize, load.hull(memory))),
             // Reductions may overlap each other.
             What::Remote(store) if store.is_reduction() => return None,
             What::Remote(store) => (AsyncUse::Writes, store.bytes()),
-            What::Copies(copies) => (AsyncUse::Writes, (from, copies.hull())),
+            What::Copies(copies) => (AsyncUse::Writes, bytes(from, copies.hull())),
             What::Arrivals(_) => return None,
         })
     }
@@ -68,17 +69,19 @@ impl What {
 impl Memory<'_> {
     /// Returns a copy or store in flight that uses one of the bytes in this way: exactly, or as a
     /// quick upper bound.
-    fn copies(&self, (rank, bytes): &Bytes, exactly: bool, how: AsyncUse) -> Option<Origin> {
+    fn copies(&self, bytes: &BlockBytes, exactly: bool, how: AsyncUse) -> Option<Origin> {
+        let BlockBytes { rank, range } = bytes;
         let found = self.pending.iter().find(|task| {
             if let (AsyncUse::Reads, What::Load(load)) = (how, &task.what) {
                 let source = load.shared_source();
-                return source.is_some_and(|(block, read)| block == *rank && overlap(&read, bytes));
+                return source
+                    .is_some_and(|read| read.rank == *rank && overlap(&read.range, range));
             }
             let hull = task.what.hull(task.origin.block as usize, self);
-            hull.is_some_and(|(found, (block, hull))| {
-                (found, block) == (how, *rank)
-                    && overlap(&hull, bytes)
-                    && (!exactly || task.what.uses(self, bytes))
+            hull.is_some_and(|(found, hull)| {
+                (found, hull.rank) == (how, *rank)
+                    && overlap(&hull.range, range)
+                    && (!exactly || task.what.uses(self, range))
             })
         });
         found.map(|task| task.origin)
@@ -86,35 +89,34 @@ impl Memory<'_> {
 
     /// Returns a `wgmma` or a store in flight that reads one of the bytes: exactly, or as a quick
     /// upper bound.
-    fn reader(&self, at: &Bytes, exactly: bool) -> Option<Origin> {
+    fn reader(&self, bytes: &BlockBytes, exactly: bool) -> Option<Origin> {
         // All operations that read shared memory do so through the asynchronous proxy.
         self.proxies.as_ref()?;
-        let groups = &self.blocks[at.0].groups;
-        let multiplied = groups.iter().find_map(|group| group.reader(&at.1, exactly));
-        multiplied.or_else(|| self.copies(at, exactly, AsyncUse::Reads))
+        let groups = &self.blocks[bytes.rank].groups;
+        let multiplied = groups.iter().find_map(|group| group.reader(&bytes.range, exactly));
+        multiplied.or_else(|| self.copies(bytes, exactly, AsyncUse::Reads))
     }
 
     /// Returns the cause if one of the bytes that `access` writes is in use. `each` calls its
     /// argument with the bytes, which are all inside `hull`.
     fn check_write(
         &self,
-        (rank, hull): Bytes,
+        hull: &BlockBytes,
         access: impl FnOnce() -> AccessAt,
         each: impl Fn(&mut dyn FnMut(Range<usize>)),
     ) -> Result<(), RawCause> {
-        let mut found = None;
+        let (mut found, rank) = (None, hull.rank);
         let shared = &self.blocks[rank].shared;
-        each(&mut |bytes| {
-            if found.is_none() && shared.has_incoming(&bytes) {
-                let writer = self.copies(&(rank, bytes), true, AsyncUse::Writes);
+        each(&mut |range| {
+            if found.is_none() && shared.has_incoming(&range) {
+                let writer = self.copies(&BlockBytes { rank, range }, true, AsyncUse::Writes);
                 found = writer.map(|origin| (AsyncUse::Writes, origin));
             }
         });
-        let at = (rank, hull);
-        if found.is_none() && self.reader(&at, false).is_some() {
-            each(&mut |bytes| {
+        if found.is_none() && self.reader(hull, false).is_some() {
+            each(&mut |range| {
                 if found.is_none() {
-                    let reader = self.reader(&(rank, bytes), true);
+                    let reader = self.reader(&BlockBytes { rank, range }, true);
                     found = reader.map(|origin| (AsyncUse::Reads, origin));
                 }
             });
@@ -150,14 +152,18 @@ impl Memory<'_> {
             let (rank, at) = byte_addresses[lane];
             self.blocks[rank].shared.has_incoming(&(at..at + bytes))
         });
-        if !incoming && hull.is_some_and(|hull| self.reader(&hull, false).is_none()) {
+        if !incoming
+            && hull.is_some_and(|(rank, range)| {
+                self.reader(&BlockBytes { rank, range }, false).is_none()
+            })
+        {
             return Ok(());
         }
         for lane in lanes_of(mask) {
             let (rank, at) = byte_addresses[lane];
             let range = at..at + bytes;
-            let checked =
-                self.check_write((rank, range.clone()), || access(lane), |f| f(range.clone()));
+            let bytes = BlockBytes { rank, range: range.clone() };
+            let checked = self.check_write(&bytes, || access(lane), |f| f(range.clone()));
             checked.map_err(|cause| RawFault::new(lane, cause))?;
         }
         Ok(())
@@ -180,7 +186,7 @@ impl Memory<'_> {
                 MemorySpace::Cluster => of_cluster(number).0 as usize,
                 MemorySpace::Global | MemorySpace::Const | MemorySpace::Local => continue,
             };
-            let byte_address = address.byte_address(regs, self, lane, (bytes, 1))?;
+            let byte_address = address.byte_address(regs, self, lane, bytes, 1)?;
             self.note_store(rank, byte_address.at, bytes as usize);
             byte_addresses[lane] = (rank, byte_address.at);
             shared |= 1 << lane;
@@ -198,13 +204,13 @@ impl Memory<'_> {
         let access = || {
             let elem = load.elem(self);
             let range = self.blocks[rank].shared.range(load.to.alloc);
-            access_at(Space::Shared, (load.to, elem, load.bytes), range)
+            access_at(Space::Shared, load.to, elem, load.bytes, range)
         };
         let mut pieces = Vec::new();
         load.pieces(self, |at, part| pieces.push(at..at + part.len()));
         let each = |f: &mut dyn FnMut(Range<usize>)| pieces.iter().cloned().for_each(f);
-        let hull = (rank, load.hull(self));
-        self.check_write(hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
+        let hull = BlockBytes { rank, range: load.hull(self) };
+        self.check_write(&hull, access, each).map_err(|cause| RawFault::new(lane, cause))?;
         load.number = self.detect_load(origin, &load, &pieces);
         let shared = &mut self.blocks[rank].shared;
         let again =
@@ -223,12 +229,13 @@ impl Memory<'_> {
                 Global::Bytes(from) => from.alloc,
                 Global::Box { map, .. } => memory.param_of_map(map),
             };
+            let write = MbarrierWrite { rank, is_async: true, reduces: false };
             let mut to = |f: &mut dyn FnMut(usize, usize)| {
                 pieces.iter().for_each(|piece| f(piece.start, piece.len()));
             };
             let mut from = |f: &mut dyn FnMut(usize, usize)| load.sources(memory, f);
             if load.source.is_some() {
-                number = races.load_issue(at, lane, (rank, true, false), &mut to, None);
+                number = races.load_issue(at, lane, write, &mut to, None);
                 return races.source_read(at, lane, number, &mut from);
             }
             let buffer = buffers.get(param as usize).copied().flatten();
@@ -236,7 +243,7 @@ impl Memory<'_> {
                 None => None,
                 Some(buffer) => Some((buffer, &mut from)),
             };
-            number = races.load_issue(at, lane, (rank, true, false), &mut to, from);
+            number = races.load_issue(at, lane, write, &mut to, from);
         });
         number
     }
@@ -244,14 +251,14 @@ impl Memory<'_> {
     /// Passes a store to another block to the race detector, and returns the detector's number for
     /// it.
     fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> u32 {
-        let (rank, bytes) = store.bytes();
+        let BlockBytes { rank, range } = store.bytes();
         let (at, lane) = (origin.into(), store.lane as u32);
         let mut number = 0;
         self.detect(store.elem, |Detector { races, .. }, _| {
             races.mbarrier_use(at, 1 << lane, store.signals(), false);
-            let mut to = |f: &mut dyn FnMut(usize, usize)| f(bytes.start, bytes.len());
-            let how = (rank, false, store.is_reduction());
-            number = races.load_issue(at, lane, how, &mut to, None);
+            let mut to = |f: &mut dyn FnMut(usize, usize)| f(range.start, range.len());
+            let write = MbarrierWrite { rank, is_async: false, reduces: store.is_reduction() };
+            number = races.load_issue(at, lane, write, &mut to, None);
         });
         number
     }
@@ -260,19 +267,19 @@ impl Memory<'_> {
     pub(in crate::sim) fn begin_remote(
         &mut self,
         origin: Origin,
-        (mut store, elem): (RemoteStore, Scalar),
+        mut store: RemoteStore,
     ) -> RawResult {
-        let (rank, bytes) = store.bytes();
+        let bytes = store.bytes();
+        let (rank, elem) = (bytes.rank, store.elem);
         self.check_started(origin, 1 << store.lane, rank as u32);
         let access = || {
             let range = self.blocks[rank].shared.range(store.to.alloc);
-            access_at(Space::SharedCluster, (store.to, elem, elem.size_bytes()), range)
+            access_at(Space::SharedCluster, store.to, elem, elem.size_bytes(), range)
         };
-        let range = bytes.clone();
-        self.check_write((rank, bytes.clone()), access, |f| f(range.clone()))
+        self.check_write(&bytes, access, |f| f(bytes.range.clone()))
             .map_err(|cause| RawFault::new(store.lane, cause))?;
         store.number = self.detect_remote(origin, &store);
-        let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes);
+        let again = !store.is_reduction() && self.blocks[rank].shared.begin_write(bytes.range);
         self.issue(origin, What::Remote(Box::new(store)), again);
         Ok(())
     }
@@ -281,7 +288,8 @@ impl Memory<'_> {
     /// flight, the cause names the load.
     pub(in crate::sim) fn explain_read(&self, here: usize, cause: RawCause) -> RawCause {
         let writer = |rank: usize, at: usize| {
-            self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
+            let byte = BlockBytes { rank, range: at..at + 1 };
+            self.copies(&byte, true, AsyncUse::Writes).map(|origin| origin.step)
         };
         match cause {
             RawCause::Uninitialised { access, byte } => {
@@ -313,7 +321,9 @@ impl Memory<'_> {
 /// Describes an access to the bytes at `to`, in an allocation at `range`, for a fault.
 fn access_at(
     space: Space,
-    (to, elem, bytes): (ByteAddress, Scalar, u32),
+    to: ByteAddress,
+    elem: Scalar,
+    bytes: u32,
     range: SharedRange,
 ) -> AccessAt {
     AccessAt {

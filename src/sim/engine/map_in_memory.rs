@@ -64,9 +64,10 @@ impl InMemory {
     fn lane(
         &self,
         context: &mut ExecContext<'_, '_>,
-        (lane, writes): (usize, bool),
+        lane: usize,
+        writes: bool,
     ) -> RawResult<(TensorMapDesc, u32, ByteAddress)> {
-        let at = self.at.byte_address(context.regs, context.memory, lane, (BYTES, BYTES))?;
+        let at = self.at.byte_address(context.regs, context.memory, lane, BYTES, BYTES)?;
         let accessed = Accessed {
             address: Address { elem: Scalar::U64, lanes: WORDS as u32, ..self.at },
             writes,
@@ -74,7 +75,7 @@ impl InMemory {
             stored: Stored::None,
         };
         let origin = context.origin;
-        context.memory.race_access(context.regs, (&accessed, origin), LANE_BIT[lane]);
+        context.memory.race_access(context.regs, &accessed, origin, LANE_BIT[lane]);
         let number = self.param.lane(context.regs, lane);
         let map = context.memory.map(number).cloned();
         let map = map.ok_or_else(|| RawFault::new(lane, RawCause::NoMap))?;
@@ -86,11 +87,12 @@ fn replace(
     context: &mut ExecContext<'_, '_>,
     lane: usize,
     operands: InMemory,
-    (base, sizes): (&Address, &[u32]),
+    base: &Address,
+    sizes: &[u32],
 ) -> RawResult {
-    let (map, param, at) = operands.lane(context, (lane, true))?;
+    let (map, param, at) = operands.lane(context, lane, true)?;
     let fault = |cause| RawFault::new(lane, cause);
-    let start = base.byte_address(context.regs, context.memory, lane, (0, 16))?;
+    let start = base.byte_address(context.regs, context.memory, lane, 0, 16)?;
     let size = |slot: &u32| context.regs.d[*slot as usize][lane];
     let (dims, strides) = sizes.split_at(map.rank());
     let dims: Vec<u64> = dims.iter().map(size).collect();
@@ -116,7 +118,7 @@ fn replace(
 
 /// Returns the index of a map in memory.
 fn acquire(context: &mut ExecContext<'_, '_>, lane: usize, operands: InMemory) -> RawResult<u32> {
-    let (map, param, at) = operands.lane(context, (lane, false))?;
+    let (map, param, at) = operands.lane(context, lane, false)?;
     let fault = |cause| RawFault::new(lane, cause);
     let mut bytes = [0; BYTES as usize];
     context.memory.global(at.alloc).read_bytes(at.at, &mut bytes);
@@ -154,7 +156,7 @@ impl Compiler<'_> {
                 let base = self.in_global(*base, *base_index)?;
                 let sizes = sizes.iter().map(|size| self.scalar_of(*size, Scalar::U64));
                 let sizes = sizes.collect::<Result<Vec<u32>, Refused>>()?;
-                each_lane(move |context, lane| replace(context, lane, operands, (&base, &sizes)))
+                each_lane(move |context, lane| replace(context, lane, operands, &base, &sizes))
             }
             AsyncCopy::TensormapAcquire { map, from, from_index } => {
                 let operands = InMemory {

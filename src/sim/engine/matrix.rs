@@ -13,6 +13,7 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{FULL, LANES};
+use crate::sim::memory::vector_access::VectorSlots;
 use crate::sim::options::Accumulation;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -20,7 +21,7 @@ use crate::sim::program::context::{Act, ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
 use crate::sim::race::{Lanes, Target};
-use crate::sim::trace::counts::TrafficSource;
+use crate::sim::trace::counts::{LaneAccess, TrafficSource};
 
 /// The most elements along `k` in one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
@@ -57,7 +58,9 @@ pub(in crate::sim) fn bits_of(elem: Scalar, word: u32, v: usize) -> u32 {
 #[inline(always)]
 pub(in crate::sim) fn rows<T: Copy, W: Copy>(
     registers: impl Iterator<Item = [W; LANES]>,
-    (blocks, k, per): (usize, usize, usize),
+    blocks: usize,
+    k: usize,
+    per: usize,
     out: &mut [Rows<T>],
     element: impl Fn(W, usize) -> T,
 ) {
@@ -75,7 +78,8 @@ pub(in crate::sim) fn rows<T: Copy, W: Copy>(
 #[inline(always)]
 pub(in crate::sim) fn columns<T: Copy, W: Copy>(
     registers: impl Iterator<Item = [W; LANES]>,
-    (k, per): (usize, usize),
+    k: usize,
+    per: usize,
     out: &mut [Columns<T>],
     element: impl Fn(W, usize) -> T,
 ) {
@@ -121,9 +125,9 @@ impl MmaSync {
             Parts { rows: [[T::default(); 8]; 2 * MAX_K], columns: [[T::default(); 4]; 4 * MAX_K] };
         let (a, b) = (&self.a, &self.b);
         let registers = a.slots.iter().map(|slot| file[*slot as usize]);
-        rows(registers, (self.blocks, k, per), &mut parts.rows, |w, v| number(a.elem, w, v));
+        rows(registers, self.blocks, k, per, &mut parts.rows, |w, v| number(a.elem, w, v));
         let registers = b.slots.iter().map(|slot| file[*slot as usize]);
-        columns(registers, (self.deep(), per), &mut parts.columns, |w, v| number(b.elem, w, v));
+        columns(registers, self.deep(), per, &mut parts.columns, |w, v| number(b.elem, w, v));
         parts
     }
 
@@ -132,26 +136,26 @@ impl MmaSync {
             None => None,
             Some(Sparse { metadata, selector }) => {
                 let words = &regs.w[metadata as usize];
-                Some(kept_columns((self.a.elem, self.deep()), selector, words)?)
+                Some(kept_columns(self.a.elem, self.deep(), selector, words)?)
             }
         };
-        let extents = (self.blocks * self.k, self.k, self.deep(), kept.as_deref());
+        let kept = kept.as_deref();
         match self.accumulators.elem {
             AccumulatorType::F64 => {
                 let parts = self.operands(&regs.d, |_, word, _| f64::from_bits(word));
-                multiply_f64(regs, &self.accumulators, &parts.first(extents));
+                multiply_f64(regs, &self.accumulators, &parts.used(self, kept));
             }
             AccumulatorType::I32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| int(elem, bits_of(elem, word, v)));
                 let satfinite = self.overflow == MmaOverflow::Satfinite;
-                multiply_i32(regs, &self.accumulators, &parts.first(extents), (true, satfinite));
+                multiply_i32(regs, &self.accumulators, &parts.used(self, kept), true, satfinite);
             }
             AccumulatorType::F16 | AccumulatorType::F32 => {
                 let parts =
                     self.operands(&regs.w, |elem, word, v| float(elem, bits_of(elem, word, v)));
                 let bits = accumulation.fraction_bits(self.a.elem.bits());
-                multiply_f32(regs, &self.accumulators, &parts.first(extents), (true, bits));
+                multiply_f32(regs, &self.accumulators, &parts.used(self, kept), true, bits);
             }
         }
         Ok(())
@@ -166,25 +170,19 @@ struct Parts<T> {
 
 impl<T: Summand> Parts<T> {
     /// Returns the operands, without the unused ends of the arrays.
-    fn first<'p>(
-        &'p self,
-        (rows, k, deep, kept): (usize, usize, usize, Option<&'p [Rows<u8>]>),
-    ) -> Operands<'p, T> {
-        Operands { rows: &self.rows[..rows], columns: &self.columns[..2 * deep], k, kept }
+    fn used<'p>(&'p self, mma: &MmaSync, kept: Option<&'p [Rows<u8>]>) -> Operands<'p, T> {
+        let (rows, columns) = (&self.rows[..mma.blocks * mma.k], &self.columns[..2 * mma.deep()]);
+        Operands { rows, columns, k: mma.k, kept }
     }
 }
 
 /// Returns the slots of 8x8 matrices of 16-bit elements, one register for each.
-fn matrix_slots(slots: Slots) -> Result<(usize, [u32; 4]), Refused> {
+fn matrix_slots(slots: Slots) -> Result<VectorSlots, Refused> {
     let (vector, list) = slots.vector()?;
     if vector.elem().bits() != 16 || vector.lanes() != 2 * list.len() as u32 {
         return Err(Refused::Malformed);
     }
-    let mut all = [0; 4];
-    for (slot, from) in all.iter_mut().zip(list) {
-        *slot = *from;
-    }
-    Ok((list.len(), all))
+    Ok(VectorSlots::new(list))
 }
 
 /// Returns the row, and the element in the row, of one half of lane `lane`'s register.
@@ -204,7 +202,7 @@ fn row_addresses(
 ) -> RawResult<[usize; LANES]> {
     let mut rows = [0; LANES];
     for (lane, row) in rows.iter_mut().enumerate().take(8 * count) {
-        *row = address.byte_address(context.regs, context.memory, lane, (16, 16))?.at;
+        *row = address.byte_address(context.regs, context.memory, lane, 16, 16)?.at;
     }
     Ok(rows)
 }
@@ -220,14 +218,19 @@ fn detect_rows(
     let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
     let target = Target::Shared(context.memory.here);
     let what = Lanes { target, writes, strong: None, bytes: 16 };
-    let by = (context.origin, TrafficSource::Threads);
-    context.memory.record_lanes(by, (target, writes), (lanes, 16), rows);
+    let origin = context.origin;
+    context.memory.record(|recorder| {
+        let row = |lane: usize| rows[lane] as u64;
+        let access = LaneAccess { target, writes, bytes: 16, mask: lanes, at: &row };
+        recorder.access(origin, TrafficSource::Threads, &access);
+    });
     context.memory.detect(Scalar::U16, |detector, _| {
         detector.races.access(at, lanes, what, |lane| rows[lane], |_| false);
     });
 }
 
-fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
+fn ldmatrix(address: Address, to: VectorSlots, order: MatrixOrder) -> Act {
+    let VectorSlots { count, slots } = to;
     Box::new(move |context| {
         if let Some(next) = context.whole_warp()? {
             return Ok(next);
@@ -239,7 +242,7 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
             for (row, elements) in elements.iter_mut().enumerate() {
                 let lane = 8 * matrix + row;
                 let words = context.memory.shared().chunk(rows[lane]).map_err(|byte| {
-                    address.missing_byte(context.regs, context.memory, lane, (16, byte))
+                    address.missing_byte(context.regs, context.memory, lane, 16, byte)
                 })?;
                 for (pair, word) in elements.chunks_exact_mut(2).zip(words) {
                     (pair[0], pair[1]) = (word as u16, (word >> 16) as u16);
@@ -257,7 +260,8 @@ fn ldmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOr
     })
 }
 
-fn stmatrix(address: Address, (count, slots): (usize, [u32; 4]), order: MatrixOrder) -> Act {
+fn stmatrix(address: Address, from: VectorSlots, order: MatrixOrder) -> Act {
+    let VectorSlots { count, slots } = from;
     Box::new(move |context| {
         if let Some(next) = context.whole_warp()? {
             return Ok(next);
@@ -323,13 +327,13 @@ impl Compiler<'_> {
         let act: Act = match *op {
             Mma::MmaSync { a, b, shape, d, first, overflow } => {
                 let parts = [self.fragment(a)?, self.fragment(b)?];
-                self.mma_sync(parts, shape, (d, first), overflow, None)?
+                self.mma_sync(parts, shape, d, first, overflow, None)?
             }
             Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow } => {
                 let parts = [self.fragment(a)?, self.fragment(b)?];
                 let metadata = self.scalar_of(metadata, Scalar::U32)?;
                 let sparse = Some(Sparse { metadata, selector });
-                self.mma_sync(parts, shape, (d, first), overflow, sparse)?
+                self.mma_sync(parts, shape, d, first, overflow, sparse)?
             }
             Mma::MmaSyncF64 { ref values, shape, d, first } => {
                 let slots = values.iter().map(|value| self.scalar_of(*value, Scalar::F64));
@@ -341,12 +345,12 @@ impl Compiler<'_> {
                     slots: slots.into(),
                     per_slot: 1,
                 };
-                self.mma_sync([part(a), part(b)], shape, (d, first), MmaOverflow::Wrap, None)?
+                self.mma_sync([part(a), part(b)], shape, d, first, MmaOverflow::Wrap, None)?
             }
             Mma::Ldmatrix { base, index, count, order } => {
                 let to = self.result(results, 0)?;
                 let slots = matrix_slots(to)?;
-                if slots.0 != count.matrices() as usize {
+                if slots.count != count.matrices() as usize {
                     return Err(Refused::Malformed);
                 }
                 ldmatrix(self.address_in(Space::Shared, base, index)?, slots, order)
@@ -358,10 +362,10 @@ impl Compiler<'_> {
             Mma::Movmatrix { value } => {
                 let (from, to) =
                     (matrix_slots(self.slots(value)?)?, matrix_slots(self.result(results, 0)?)?);
-                if (from.0, to.0) != (1, 1) {
+                if (from.count, to.count) != (1, 1) {
                     return Err(Refused::Malformed);
                 }
-                movmatrix(from.1[0], to.1[0])
+                movmatrix(from.slots[0], to.slots[0])
             }
             Mma::MatrixDescriptor { .. }
             | Mma::Wgmma { .. }
@@ -381,16 +385,17 @@ impl Compiler<'_> {
         &self,
         [a, b]: [Fragment; 2],
         shape: MmaShape,
-        d: (VarId, u32),
+        d: VarId,
+        first: u32,
         overflow: MmaOverflow,
         sparse: Option<Sparse>,
     ) -> Result<Act, Refused> {
         let blocks = shape.m as usize / 8;
         let k = shape.k as usize / if sparse.is_some() { 2 } else { 1 };
-        let accumulators = self.accumulators(shape, 32, d)?;
+        let accumulators = self.accumulators(shape, 32, d, first)?;
         let mma = MmaSync { a, b, accumulators, blocks, k, overflow, sparse };
         mma.check(shape)?;
-        let watched = self.is_watched(d.0);
+        let watched = self.is_watched(d);
         Ok(Box::new(move |context| {
             if let Some(next) = context.whole_warp()? {
                 return Ok(next);
@@ -422,7 +427,8 @@ impl Compiler<'_> {
         &self,
         shape: MmaShape,
         threads: u32,
-        (d, first): (VarId, u32),
+        d: VarId,
+        first: u32,
     ) -> Result<AccumulatorSlots, Refused> {
         let ty = self.var_type(d)?;
         let len = Accumulators::new(shape, threads, ty).ok_or(Refused::Malformed)?.len;

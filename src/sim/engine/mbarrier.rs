@@ -11,7 +11,7 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::Address;
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::mbarrier::{Mbarrier, Phase};
-use crate::sim::memory::races::{Arrived, mbarrier_address};
+use crate::sim::memory::races::{Arrival, Arrived, mbarrier_address};
 use crate::sim::memory::shared::ByteAddress;
 use crate::sim::program::code::Inst;
 use crate::sim::program::compiler::Compiler;
@@ -30,7 +30,7 @@ impl Operand {
         context: &ExecContext<'_, '_>,
         lane: usize,
     ) -> RawResult<ByteAddress> {
-        self.0.byte_address(context.regs, context.memory, lane, (8, 8))
+        self.0.byte_address(context.regs, context.memory, lane, 8, 8)
     }
 }
 
@@ -202,13 +202,13 @@ impl Compiler<'_> {
                             })
                         });
                         let (_, ended) = arrived.map_err(|cause| RawFault::new(lane, cause))?;
-                        let address = mbarrier_address(block, byte_address);
-                        use_detected(context, 1 << lane, address, false);
+                        let barrier = mbarrier_address(block, byte_address);
+                        use_detected(context, 1 << lane, barrier, false);
                         let releases =
                             order == RemoteArrival::Release || block == context.origin.block;
                         let origin = context.origin;
-                        let arrival = (releases, ended);
-                        context.memory.note_arrival(origin, &mut all, (lane, address), arrival);
+                        let arrival = Arrival { lane, barrier, releases, ended };
+                        context.memory.note_arrival(origin, &mut all, arrival);
                     }
                     context.memory.note_arrivals(context.origin, &mut all);
                     Ok(Next::Go)
@@ -274,8 +274,8 @@ impl Compiler<'_> {
                 let address = mbarrier_address(origin.block, byte_address);
                 use_detected(context, 1 << lane, address, false);
                 if arrives {
-                    let arrival = (true, ended);
-                    context.memory.note_arrival(origin, &mut all, (lane, address), arrival);
+                    let arrival = Arrival { lane, barrier: address, releases: true, ended };
+                    context.memory.note_arrival(origin, &mut all, arrival);
                 } else {
                     context.memory.record_phase(address, ended);
                     if ended {

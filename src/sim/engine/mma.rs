@@ -161,7 +161,7 @@ impl<T: Summand> Operands<'_, T> {
         get: impl Fn(W) -> T,
         set: impl Fn(T) -> W,
     ) {
-        self.each_by(slots, file, accumulate, (get, set), multiply);
+        self.each_by(slots, file, accumulate, get, set, multiply);
     }
 
     /// Like `each`, but `add` adds the products to a register.
@@ -170,7 +170,8 @@ impl<T: Summand> Operands<'_, T> {
         slots: &[u32],
         file: &mut [[W; LANES]],
         accumulate: bool,
-        (get, set): (impl Fn(W) -> T, impl Fn(T) -> W),
+        get: impl Fn(W) -> T,
+        set: impl Fn(T) -> W,
         add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
     ) {
         let blocks = self.blocks();
@@ -195,7 +196,7 @@ impl<T: Summand> Operands<'_, T> {
         get: impl Fn(u16) -> T,
         set: impl Fn(T) -> u16,
     ) {
-        self.each_pair_by(slots, file, accumulate, (get, set), multiply);
+        self.each_pair_by(slots, file, accumulate, get, set, multiply);
     }
 
     /// Like `each_pair`, but `add` adds the products to one element of each thread.
@@ -204,7 +205,8 @@ impl<T: Summand> Operands<'_, T> {
         slots: &[u32],
         file: &mut [[u32; LANES]],
         accumulate: bool,
-        (get, set): (impl Fn(u16) -> T, impl Fn(T) -> u16),
+        get: impl Fn(u16) -> T,
+        set: impl Fn(T) -> u16,
         add: impl Fn(&mut [T; LANES], &[Rows<T>], &[Columns<T>]),
     ) {
         let blocks = self.blocks();
@@ -241,7 +243,8 @@ pub(in crate::sim) fn multiply_f32(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,
     operands: &Operands<'_, f32>,
-    (accumulate, fraction_bits): (bool, Option<u32>),
+    accumulate: bool,
+    fraction_bits: Option<u32>,
 ) {
     let Operands { rows, columns, k, kept } = *operands;
     if let Some(bits) = fraction_bits {
@@ -255,12 +258,12 @@ pub(in crate::sim) fn multiply_f32(
             AccumulatorType::F16 => {
                 let (get, set) =
                     (|bits| f64::from(f16_to_f32(bits)), |x| f16::from_f64(x).to_bits());
-                wide.each_pair_by(&accumulators.slots, &mut regs.w, accumulate, (get, set), add);
+                wide.each_pair_by(&accumulators.slots, &mut regs.w, accumulate, get, set, add);
             }
             AccumulatorType::F32 | AccumulatorType::F64 | AccumulatorType::I32 => {
                 let get = |bits| f64::from(f32::from_bits(bits));
                 let set = |x| f32_bits(truncate::to_f32(x));
-                wide.each_by(&accumulators.slots, &mut regs.w, accumulate, (get, set), add);
+                wide.each_by(&accumulators.slots, &mut regs.w, accumulate, get, set, add);
             }
         }
         return;
@@ -308,7 +311,8 @@ pub(in crate::sim) fn multiply_i32(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,
     operands: &Operands<'_, i32>,
-    (accumulate, satfinite): (bool, bool),
+    accumulate: bool,
+    satfinite: bool,
 ) {
     let Operands { rows, columns, k, kept } = *operands;
     if !satfinite {
@@ -431,7 +435,7 @@ mod tests {
             k: 3,
             kept: None,
         };
-        multiply_f32(&mut regs, &accumulators, &operands, (false, None));
+        multiply_f32(&mut regs, &accumulators, &operands, false, None);
         // The first sum is beyond the range of `f32`.
         assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
         let operands = Operands {
@@ -440,10 +444,10 @@ mod tests {
             k: 1,
             kept: None,
         };
-        multiply_f32(&mut regs, &accumulators, &operands, (false, None));
+        multiply_f32(&mut regs, &accumulators, &operands, false, None);
         // 1.5 of the smallest number rounds to even.
         assert_eq!(regs.w[0][5], 2);
-        multiply_f32(&mut regs, &accumulators, &operands, (true, None));
+        multiply_f32(&mut regs, &accumulators, &operands, true, None);
         assert_eq!(regs.w[0][5], 4);
     }
 }

@@ -5,12 +5,12 @@
 use std::ops::Range;
 
 use crate::sim::fault::raw::Origin;
-use crate::sim::memory::agent::{Global, Load, Store, What};
+use crate::sim::memory::agent::{BlockBytes, Global, Load, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::races::mbarrier_address;
 use crate::sim::trace::counts::{MemoryKind, TrafficSource};
-use crate::sim::trace::timeline::Engine;
+use crate::sim::trace::timeline::{AsyncOp, Engine};
 use crate::sorting::sort_by_key;
 
 /// The largest gap between pieces of one operand, in bytes, that counts as part of it: the rest of
@@ -72,7 +72,7 @@ impl Memory<'_> {
                 moved = vec![(MemoryKind::Shared, false, bytes), (MemoryKind::Global, true, bytes)];
             }
             What::Remote(store) => {
-                let (rank, range) = store.bytes();
+                let BlockBytes { rank, range } = store.bytes();
                 (engine, bytes) = (Engine::Remote, range.len() as u64);
                 barrier = Some(store.signals());
                 writes.push((rank, vec![range]));
@@ -96,8 +96,8 @@ impl Memory<'_> {
             for (memory, stores, bytes) in moved {
                 recorder.counts.moved(TrafficSource::Copies, memory, stores, bytes);
             }
-            let signals = (barrier, group);
-            flight = recorder.timeline.take_off((engine, origin), bytes, signals, &writes, &reads);
+            let op = AsyncOp { engine, origin, bytes, barrier, group };
+            flight = recorder.timeline.take_off(op, &writes, &reads);
         });
         flight
     }
@@ -119,7 +119,8 @@ impl Memory<'_> {
     #[inline]
     pub(super) fn record_wgmma(
         &mut self,
-        of: (Origin, usize),
+        origin: Origin,
+        group: usize,
         number: u64,
         chunks: impl FnOnce(&mut dyn FnMut(usize)),
     ) {
@@ -127,10 +128,10 @@ impl Memory<'_> {
             let mut pieces = Vec::new();
             chunks(&mut |at| pieces.push(at..at + 16));
             let bytes = 16 * pieces.len() as u64;
-            let here = of.0.block as usize;
+            let here = origin.block as usize;
             let reads: Of<Range<usize>> =
                 joined(pieces).into_iter().map(|range| (here, range)).collect();
-            if recorder.timeline.wgmma(of, number, bytes, &reads) {
+            if recorder.timeline.wgmma(origin, group, number, bytes, &reads) {
                 recorder.counts.moved(TrafficSource::TensorCores, MemoryKind::Shared, false, bytes);
             }
         });

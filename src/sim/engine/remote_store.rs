@@ -8,7 +8,7 @@ use crate::ir::{OpId, Value};
 use crate::sim::fault::raw::{AccessAt, Origin};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::address::{Address, Alloc, PointerSlots};
-use crate::sim::memory::agent::{Bytes, RemoteStore};
+use crate::sim::memory::agent::{BlockBytes, RemoteStore};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::lanes_of;
@@ -23,9 +23,10 @@ use crate::sim::race::MbarrierAddress;
 
 impl RemoteStore {
     /// Returns the bytes that are written.
-    pub(in crate::sim) fn bytes(&self) -> Bytes {
+    pub(in crate::sim) fn bytes(&self) -> BlockBytes {
         let at = self.to.at;
-        (self.block as usize, at..at + self.elem.size_bytes() as usize)
+        let range = at..at + self.elem.size_bytes() as usize;
+        BlockBytes { rank: self.block as usize, range }
     }
 
     /// Returns whether it combines the value with the one in memory.
@@ -68,7 +69,7 @@ impl RemoteStore {
         let signalled = shared
             .update_barrier(self.barrier, |barrier, name| barrier.expect(-(size as i64), name));
         let (_, ended) = signalled.map_err(trapped)?;
-        memory.note_completion(origin, self.number, (self.signals(), ended));
+        memory.note_completion(origin, self.number, self.signals(), ended);
         Ok(())
     }
 }
@@ -88,7 +89,8 @@ impl Compiler<'_> {
     pub(in crate::sim) fn mapa(
         &mut self,
         id: OpId,
-        (base, cta): (Value, Value),
+        base: Value,
+        cta: Value,
         result: Value,
     ) -> Result<(), Refused> {
         let (pointer, space, _) = self.pointer(base)?;
@@ -141,9 +143,8 @@ impl Compiler<'_> {
                 let (elem, size) = (to.elem, to.elem.size_bytes());
                 for lane in lanes_of(context.active) {
                     let byte_address =
-                        to.byte_address(context.regs, context.memory, lane, (size, size))?;
-                    let barrier =
-                        barrier.byte_address(context.regs, context.memory, lane, (8, 8))?;
+                        to.byte_address(context.regs, context.memory, lane, size, size)?;
+                    let barrier = barrier.byte_address(context.regs, context.memory, lane, 8, 8)?;
                     let [(rank, _), (barrier_rank, _)] =
                         [byte_address, barrier].map(|byte_address| of_cluster(byte_address.alloc));
                     if rank != barrier_rank {
@@ -158,7 +159,7 @@ impl Compiler<'_> {
                     let number = 0;
                     let store =
                         RemoteStore { lane, block, to, elem, value, reduce, barrier, number };
-                    context.memory.begin_remote(context.origin, (store, elem))?;
+                    context.memory.begin_remote(context.origin, store)?;
                 }
                 Ok(Next::Go)
             })),

@@ -17,7 +17,8 @@ fn chunk(elem: Scalar) -> (usize, usize) {
 /// Returns the column of each kept element of A, for blocks of 8 rows. `words` holds the lanes'
 /// metadata, `k` is the number of columns of A with its zeros.
 pub(in crate::sim) fn kept_columns(
-    (elem, k): (Scalar, usize),
+    elem: Scalar,
+    k: usize,
     selector: u32,
     words: &[u32; LANES],
 ) -> Result<Vec<Rows<u8>>, RawCause> {

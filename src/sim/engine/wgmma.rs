@@ -26,8 +26,7 @@ use crate::sim::memory::address::window_address;
 use crate::sim::memory::agent::overlap;
 use crate::sim::memory::lanes::Lane;
 use crate::sim::memory::mask::{LANES, lanes_of};
-use crate::sim::memory::proxy::Proxies;
-use crate::sim::memory::shared::Shared;
+use crate::sim::memory::proxy::ProxyView;
 use crate::sim::memory::warp_group::{Registers, Wait, WarpGroup, WgmmaOperands};
 use crate::sim::options::Accumulation;
 use crate::sim::program::compiler::Compiler;
@@ -45,6 +44,17 @@ pub(in crate::sim) struct Wgmma {
     a_per_slot: Option<usize>,
     /// If A is sparse, its selector. A warp's registers then end with the metadata.
     selector: Option<u32>,
+}
+
+/// The extents and the elements of an operand in shared memory.
+#[derive(Clone, Copy, Debug)]
+struct OperandTile {
+    /// The rows of A, or the columns of B.
+    mn: usize,
+    k: usize,
+    elem: Scalar,
+    /// Set for an MN-major tile.
+    transposed: bool,
 }
 
 /// A decoded matrix descriptor.
@@ -105,13 +115,8 @@ impl Matrix {
 
     /// Returns whether the matrix contains one of the bytes of shared memory: exactly, or as a
     /// quick upper bound.
-    fn has(
-        &self,
-        (mn, k): (usize, usize),
-        (elem, transposed): (Scalar, bool),
-        bytes: &Range<usize>,
-        exactly: bool,
-    ) -> bool {
+    fn has(&self, tile: OperandTile, bytes: &Range<usize>, exactly: bool) -> bool {
+        let OperandTile { mn, k, elem, transposed } = tile;
         // The swizzle moves 16-byte units within 128-byte lines.
         let plain = Matrix { swizzle: SwizzleMode::None, ..*self };
         let row = self.swizzle.row_bytes().map_or(16, |row| row as usize);
@@ -137,12 +142,8 @@ impl Matrix {
     }
 
     /// Calls `f` with the address of each 16 bytes of the matrix.
-    fn chunks(
-        &self,
-        (mn, k): (usize, usize),
-        (elem, transposed): (Scalar, bool),
-        f: &mut dyn FnMut(usize),
-    ) {
+    fn chunks(&self, tile: OperandTile, f: &mut dyn FnMut(usize)) {
+        let OperandTile { mn, k, elem, transposed } = tile;
         let units = k * elem.bits() as usize / 128;
         match transposed {
             true => {
@@ -154,17 +155,18 @@ impl Matrix {
         }
     }
 
-    /// Calls `f` with each element of 8, 16 or 32 bits of the matrix with `mn` rows or columns and
-    /// `k`: with its two indices and its bits.
+    /// Calls `f` with each element of 8, 16 or 32 bits of the matrix: with its row or column, its
+    /// index along `k`, and its bits.
     #[inline(always)]
     fn read(
         &self,
-        (shared, proxies): (&Shared, Option<&Proxies>),
-        (mn, k): (usize, usize),
-        (elem, transposed): (Scalar, bool),
+        memory: ProxyView<'_>,
+        tile: OperandTile,
         which: WgmmaMatrix,
         mut f: impl FnMut(usize, usize, u32),
     ) -> Result<(), RawCause> {
+        let ProxyView { shared, proxies } = memory;
+        let OperandTile { mn, k, elem, transposed } = tile;
         let chunk = |at: usize| {
             if at + 16 > shared.len_bytes() {
                 let len_bytes = shared.len_bytes() as u64;
@@ -209,27 +211,24 @@ impl GroupMma for Wgmma {
     }
 
     fn reads(&self, descriptors: WgmmaOperands, bytes: &Range<usize>, exactly: bool) -> bool {
-        let ([m, n, k], kept) = self.extents();
-        let ([a, b], form) = (self.types, self.form);
-        let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
-        has(descriptors.b, (n, k), (b, form.transpose_b))
-            || self.a_per_slot.is_none() && has(descriptors.a, (m, kept), (a, form.transpose_a))
+        let has = |bits, tile| Matrix::new(bits).has(tile, bytes, exactly);
+        has(descriptors.b, self.b_tile())
+            || self.a_per_slot.is_none() && has(descriptors.a, self.a_tile())
     }
 
     fn chunks(&self, descriptors: WgmmaOperands, f: &mut dyn FnMut(usize)) {
-        let ([m, n, k], kept) = self.extents();
-        let ([a, b], form) = (self.types, self.form);
-        Matrix::new(descriptors.b).chunks((n, k), (b, form.transpose_b), &mut *f);
+        Matrix::new(descriptors.b).chunks(self.b_tile(), &mut *f);
         if self.a_per_slot.is_none() {
-            Matrix::new(descriptors.a).chunks((m, kept), (a, form.transpose_a), f);
+            Matrix::new(descriptors.a).chunks(self.a_tile(), f);
         }
     }
 
     fn run(
         &self,
-        (descriptors, accumulation): (WgmmaOperands, Accumulation),
+        descriptors: WgmmaOperands,
+        accumulation: Accumulation,
         registers: &[Option<Registers>; WarpGroup::WARPS],
-        shared: (&Shared, Option<&Proxies>),
+        memory: ProxyView<'_>,
         warps: &mut [&mut Regs],
     ) -> Result<(), RawCause> {
         let ((_, k), accumulate) = (self.extents(), descriptors.accumulate);
@@ -237,21 +236,21 @@ impl GroupMma for Wgmma {
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
         if self.accumulators.elem == AccumulatorType::I32 {
-            let (a, b) = self.operands(descriptors, registers, shared, int, int)?;
+            let (a, b) = self.operands(descriptors, registers, memory, int, int)?;
             for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
                 let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
-                let form = (accumulate, self.form.satfinite);
-                multiply_i32(regs, &self.accumulators, &operands, form);
+                let satfinite = self.form.satfinite;
+                multiply_i32(regs, &self.accumulators, &operands, accumulate, satfinite);
             }
             return Ok(());
         }
         let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
         let (a, b) =
-            self.operands(descriptors, registers, shared, number(a_sign), number(b_sign))?;
+            self.operands(descriptors, registers, memory, number(a_sign), number(b_sign))?;
         for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
             let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
             let bits = accumulation.fraction_bits(self.types[0].bits());
-            multiply_f32(regs, &self.accumulators, &operands, (accumulate, bits));
+            multiply_f32(regs, &self.accumulators, &operands, accumulate, bits);
         }
         Ok(())
     }
@@ -264,6 +263,16 @@ impl Wgmma {
         (all, if self.selector.is_some() { all[2] / 2 } else { all[2] })
     }
 
+    fn a_tile(&self) -> OperandTile {
+        let ([mn, ..], k) = self.extents();
+        OperandTile { mn, k, elem: self.types[0], transposed: self.form.transpose_a }
+    }
+
+    fn b_tile(&self) -> OperandTile {
+        let ([_, mn, k], _) = self.extents();
+        OperandTile { mn, k, elem: self.types[1], transposed: self.form.transpose_b }
+    }
+
     /// Returns the columns that a sparse A keeps, for each warp.
     fn kept_columns(
         &self,
@@ -272,8 +281,7 @@ impl Wgmma {
         let of_warp = |registers: &Option<Registers>| match (self.selector, registers) {
             (Some(selector), Some(registers)) => {
                 let words = registers.last().copied().unwrap_or([0; LANES]);
-                let form = (self.types[0], self.shape.k as usize);
-                kept_columns(form, selector, &words).map(Some)
+                kept_columns(self.types[0], self.shape.k as usize, selector, &words).map(Some)
             }
             (_, _) => Ok(None),
         };
@@ -285,7 +293,7 @@ impl Wgmma {
         &self,
         descriptors: WgmmaOperands,
         registers: &[Option<Registers>; WarpGroup::WARPS],
-        shared: (&Shared, Option<&Proxies>),
+        memory: ProxyView<'_>,
         a_number: impl Fn(Scalar, u32) -> T,
         b_number: impl Fn(Scalar, u32) -> T,
     ) -> Result<Parts<T>, RawCause> {
@@ -298,23 +306,21 @@ impl Wgmma {
                 let count = 2 * kept / (4 * per);
                 for (registers, a) in registers.iter().zip(a.chunks_exact_mut(2 * kept)) {
                     let registers = registers.iter().flatten().copied().take(count);
-                    rows(registers, (2, kept, per), a, |word, v| {
+                    rows(registers, 2, kept, per, a, |word, v| {
                         a_number(a_type, bits_of(a_type, word, v))
                     });
                 }
             }
             None => {
-                let form = (a_type, self.form.transpose_a);
                 let matrix = Matrix::new(descriptors.a);
-                matrix.read(shared, (m, kept), form, WgmmaMatrix::A, |row, i, bits| {
+                matrix.read(memory, self.a_tile(), WgmmaMatrix::A, |row, i, bits| {
                     a[row / 8 * kept + i][row % 8] = a_number(a_type, bits);
                 })?;
             }
         }
         let mut b = vec![[T::default(); 4]; n / 4 * k];
-        let form = (b_type, self.form.transpose_b);
         let matrix = Matrix::new(descriptors.b);
-        matrix.read(shared, (n, k), form, WgmmaMatrix::B, |column, i, bits| {
+        matrix.read(memory, self.b_tile(), WgmmaMatrix::B, |column, i, bits| {
             let block = 2 * (column / 8) + column % 2;
             b[block * k + i][column % 8 / 2] = b_number(b_type, bits);
         })?;
@@ -394,11 +400,11 @@ impl Compiler<'_> {
             }
             Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form } => {
                 let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
-                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let accumulators = self.accumulators(shape, 128, d, first)?;
                 let types = [a_type, b_type];
                 let wgmma =
                     Wgmma { shape, types, form, accumulators, a_per_slot: None, selector: None };
-                self.issue(wgmma, (a, None), [b, accumulate])?
+                self.issue(wgmma, a, b, accumulate, None)?
             }
             Mma::WgmmaSp {
                 a,
@@ -414,10 +420,10 @@ impl Compiler<'_> {
                 form,
             } => {
                 let a = Source::Descriptor(self.scalar_of(a, Scalar::U64)?);
-                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let accumulators = self.accumulators(shape, 128, d, first)?;
                 let (types, selector) = ([a_type, b_type], Some(selector));
                 let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot: None, selector };
-                self.issue(wgmma, (a, Some(metadata)), [b, accumulate])?
+                self.issue(wgmma, a, b, accumulate, Some(metadata))?
             }
             Mma::WgmmaRsSp {
                 a,
@@ -432,7 +438,7 @@ impl Compiler<'_> {
                 form,
             } => {
                 let a = self.fragment(a)?;
-                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let accumulators = self.accumulators(shape, 128, d, first)?;
                 let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
                 let elements = 2 * a.slots.len() * a.per_slot * 4 * LANES;
                 if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
@@ -440,11 +446,11 @@ impl Compiler<'_> {
                 }
                 let selector = Some(selector);
                 let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot, selector };
-                self.issue(wgmma, (Source::Registers(a), Some(metadata)), [b, accumulate])?
+                self.issue(wgmma, Source::Registers(a), b, accumulate, Some(metadata))?
             }
             Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form } => {
                 let a = self.fragment(a)?;
-                let accumulators = self.accumulators(shape, 128, (d, first))?;
+                let accumulators = self.accumulators(shape, 128, d, first)?;
                 let (types, a_per_slot) = ([a.elem, b_type], Some(a.per_slot));
                 let elements = a.slots.len() * a.per_slot * 4 * LANES;
                 if elements as u64 != u64::from(shape.m) * u64::from(shape.k) {
@@ -452,7 +458,7 @@ impl Compiler<'_> {
                 }
                 let selector = None;
                 let wgmma = Wgmma { shape, types, form, accumulators, a_per_slot, selector };
-                self.issue(wgmma, (Source::Registers(a), None), [b, accumulate])?
+                self.issue(wgmma, Source::Registers(a), b, accumulate, None)?
             }
             Mma::WgmmaFence {} => act(|context| {
                 group(context)?;
@@ -500,8 +506,10 @@ impl Compiler<'_> {
     fn issue(
         &mut self,
         wgmma: Wgmma,
-        (a, metadata): (Source, Option<Value>),
-        [b, accumulate]: [Value; 2],
+        a: Source,
+        b: Value,
+        accumulate: Value,
+        metadata: Option<Value>,
     ) -> Result<Act, Refused> {
         let metadata = metadata.map(|value| self.scalar_of(value, Scalar::U32)).transpose()?;
         let (b, accumulate) =
@@ -555,23 +563,17 @@ impl Compiler<'_> {
             if let Some(step) = group.in_flight(warp, accumulators, Some(&*wgmma)) {
                 return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
-            let issued =
-                group.issue(warp, (&wgmma, origin), WgmmaOperands { a, b, accumulate }, registers);
+            let operands = WgmmaOperands { a, b, accumulate };
+            let issued = group.issue(warp, &wgmma, origin, operands, registers);
             issued.map_err(|cause| RawFault::new(0, cause))?;
             let (next, _) = group.numbers(warp);
-            let descriptors = WgmmaOperands { a, b, accumulate };
-            context.memory.record_wgmma(
-                (origin, origin.warp as usize / WarpGroup::WARPS),
-                next - 1,
-                |f| {
-                    wgmma.chunks(descriptors, f);
-                },
-            );
+            let index = origin.warp as usize / WarpGroup::WARPS;
+            context.memory.record_wgmma(origin, index, next - 1, |f| wgmma.chunks(operands, f));
             context.memory.detect(elem, |detector, memory| {
                 // A matrix outside shared memory is a fault of its own.
                 let len = memory.shared().len_bytes();
                 detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {
-                    wgmma.chunks(descriptors, &mut |at| f(at, 16.min(len.saturating_sub(at))));
+                    wgmma.chunks(operands, &mut |at| f(at, 16.min(len.saturating_sub(at))));
                 });
             });
             Ok(Next::Go)

@@ -25,7 +25,7 @@ use crate::sim::memory::buffer::GlobalBuffer;
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::diagnostics::Diagnostics;
 use crate::sim::memory::mask::LANES;
-use crate::sim::memory::proxy::Proxies;
+use crate::sim::memory::proxy::{Proxies, ProxyView};
 use crate::sim::memory::races::{Detector, Watched};
 use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::options::{Accumulation, Order};
@@ -162,9 +162,11 @@ pub(in crate::sim) struct Cluster<'c> {
 impl<'c> Cluster<'c> {
     pub(in crate::sim) fn new(
         code: &'c Code,
-        (grid, shape): (Grid, Shape),
+        grid: Grid,
+        shape: Shape,
         arguments: &'c Arguments<'c>,
-        (accumulation, watched_buffers): (Accumulation, Option<&Watched>),
+        accumulation: Accumulation,
+        watched_buffers: Option<&Watched>,
     ) -> Cluster<'c> {
         let threads = grid.threads.iter().product::<u32>() as usize;
         let (warps_of_block, blocks) = (threads.div_ceil(LANES), shape.blocks() as usize);
@@ -190,7 +192,7 @@ impl<'c> Cluster<'c> {
             operations: 0,
             accumulation,
             races: watched_buffers.map(|watched| {
-                Detector::new(watched, (shape.blocks(), threads as u32), code.shared_bytes)
+                Detector::new(watched, shape.blocks(), threads as u32, code.shared_bytes)
             }),
             recorder: None,
         };
@@ -205,7 +207,7 @@ impl<'c> Cluster<'c> {
             warps,
             barriers: Vec::new(),
             memory,
-            scheduler: WarpScheduler::new((Order::RoundRobin, QUANTUM), [0; 3]),
+            scheduler: WarpScheduler::new(Order::RoundRobin, QUANTUM, [0; 3]),
             pace: Pace::default(),
             used: 0,
             raced_at: None,
@@ -241,7 +243,7 @@ impl<'c> Cluster<'c> {
     }
 
     /// Resets the state, so that the next run executes cluster `number`.
-    pub(in crate::sim) fn start(&mut self, number: u64, (order, quantum): (Order, u64)) {
+    pub(in crate::sim) fn start(&mut self, number: u64, order: Order, quantum: u64) {
         let threads = self.grid.threads.iter().product::<u32>();
         for (i, warp) in self.warps.iter_mut().enumerate() {
             let rank = (i / self.warps_of_block) as u32;
@@ -259,8 +261,7 @@ impl<'c> Cluster<'c> {
         self.states.fill(State::Ready);
         self.asked.fill(None);
         self.stopped_at.fill((0, 0));
-        self.scheduler =
-            WarpScheduler::new((order, quantum), self.shape.block(self.grid, number, 0));
+        self.scheduler = WarpScheduler::new(order, quantum, self.shape.block(self.grid, number, 0));
         self.pace = Pace::new(self.warps.len());
         (self.used, self.runs, self.idle, self.since) = (0, 0, 0, 0);
         self.barriers.iter_mut().for_each(Barriers::reset);
@@ -289,7 +290,7 @@ impl<'c> Cluster<'c> {
         fuel: u64,
         ticker: &Ticker<'_>,
     ) -> Result<Count, Stop> {
-        self.start(number, (order, QUANTUM));
+        self.start(number, order, QUANTUM);
         let ended = loop {
             if let Some(ended) = self.run_each(fuel) {
                 break ended;
@@ -645,8 +646,8 @@ impl<'c> Cluster<'c> {
         let block = &mut self.memory.blocks[rank];
         let warps = self.warps[first..first + WarpGroup::WARPS].iter_mut();
         let mut regs: SmallVec<[_; WarpGroup::WARPS]> = warps.map(|warp| &mut warp.regs).collect();
-        let shared = (&block.shared, self.memory.proxies.as_ref());
-        let done = block.groups[group].multiply(end, shared, &mut regs, accumulation);
+        let memory = ProxyView { shared: &block.shared, proxies: self.memory.proxies.as_ref() };
+        let done = block.groups[group].multiply(end, memory, &mut regs, accumulation);
         drop(regs);
         self.memory.record(|recorder| recorder.timeline.multiplied(rank, group, end));
         done.map_err(|trap| self.stopped(trap))

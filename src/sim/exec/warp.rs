@@ -141,7 +141,7 @@ impl Warp {
             self.warp_ops += u64::from(step.weight);
             self.thread_ops += u64::from(step.weight) * lanes;
             if RECORDED {
-                self.record(memory, &step.inst, (lanes, step.weight));
+                self.record(memory, &step.inst, lanes, step.weight);
             }
             match &step.inst {
                 Inst::Pure(f) => {
@@ -158,7 +158,7 @@ impl Warp {
                     if memory.races.is_some() {
                         let (block, warp) = (self.block, self.number);
                         let origin = Origin { block, warp, step: self.step };
-                        memory.race_access(&mut self.regs, (&access.what, origin), self.active);
+                        memory.race_access(&mut self.regs, &access.what, origin, self.active);
                     }
                     (access.run)(&mut self.regs, memory, self.active)?;
                     self.step += 1;
@@ -224,8 +224,8 @@ impl Warp {
                     continue;
                 }
                 Inst::Volatile { reg, dst } => {
-                    let now = (self.number, memory.operations + self.warp_ops);
-                    read_volatile(&mut self.regs, memory, now, (*reg, *dst));
+                    let operations = memory.operations + self.warp_ops;
+                    read_volatile(&mut self.regs, memory, self.number, operations, *reg, *dst);
                     self.step += 1;
                     continue;
                 }
@@ -292,13 +292,13 @@ impl Warp {
     }
 
     /// Records a step before it is executed. An operation that may wait is recorded after it.
-    fn record(&mut self, memory: &mut Memory<'_>, inst: &Inst, (lanes, weight): (u64, u32)) {
+    fn record(&mut self, memory: &mut Memory<'_>, inst: &Inst, lanes: u64, weight: u32) {
         let origin = Origin { block: self.block, warp: self.number, step: self.step };
         memory.record(|recorder| recorder.begin(origin));
         match inst {
             Inst::Act(_) => return,
             Inst::Access(access) => {
-                memory.record_access(&mut self.regs, (&access.what, origin), self.active);
+                memory.record_access(&mut self.regs, &access.what, origin, self.active);
             }
             _ => {}
         }

@@ -22,10 +22,7 @@ pub(in crate::sim) struct WarpScheduler {
 
 impl WarpScheduler {
     /// Makes the scheduler of the cluster whose first block is at this position.
-    pub(in crate::sim) fn new(
-        (order, quantum): (Order, u64),
-        [x, y, z]: [u32; 3],
-    ) -> WarpScheduler {
+    pub(in crate::sim) fn new(order: Order, quantum: u64, [x, y, z]: [u32; 3]) -> WarpScheduler {
         let seed = match order {
             Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine | Order::Paced => 0,
             Order::Random { seed } => seed,

@@ -50,9 +50,9 @@ impl Address {
             {
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
-                    let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    let offsets = self.offsets(regs, found, buffer.len_bytes(), mask)?;
                     if found.memory_space == MemorySpace::Const && self.strength.whole {
-                        return Err(self.no_order(regs, (found, mask)));
+                        return Err(self.no_order(regs, found, mask));
                     }
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -65,7 +65,7 @@ impl Address {
                 MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at(found, mask)?;
                     let SharedRange { start, len } = shared.range(found.number);
-                    let offsets = self.offsets(regs, (found, len, mask))?;
+                    let offsets = self.offsets(regs, found, len, mask)?;
                     let Shared { words, written, .. } = shared;
                     let dst = &mut E::Word::file_mut(regs)[dst];
                     let mut all_written = true;
@@ -76,9 +76,9 @@ impl Address {
                     if all_written {
                         return Ok(());
                     }
-                    Err(self.uninitialised::<E>(regs, &offsets, (found, mask), shared))
+                    Err(self.uninitialised::<E>(regs, &offsets, found, mask, shared))
                 }
-                MemorySpace::Local => self.load_local::<E>(regs, &[dst], (found, mask)),
+                MemorySpace::Local => self.load_local::<E>(regs, &[dst], found, mask),
             };
         Box::new(move |regs, memory, mask| {
             self.for_each_alloc(regs, mask, |regs, found, mask| each(regs, memory, found, mask))
@@ -92,7 +92,7 @@ impl Address {
                 // The verifier has checked that nothing is stored to a constant array.
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
-                    let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    let offsets = self.offsets(regs, found, buffer.len_bytes(), mask)?;
                     let src = &E::Word::file(regs)[src];
                     self.strength.before();
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -104,7 +104,7 @@ impl Address {
                 MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at_mut(found, mask)?;
                     let SharedRange { start, len } = shared.range(found.number);
-                    let offsets = self.offsets(regs, (found, len, mask))?;
+                    let offsets = self.offsets(regs, found, len, mask)?;
                     let src = &E::Word::file(regs)[src];
                     let Shared { words, written, .. } = shared;
                     offsets.for_each::<E>(mask, |lane, at| {
@@ -115,7 +115,7 @@ impl Address {
                     });
                     Ok(())
                 }
-                MemorySpace::Local => self.store_local::<E>(regs, &[src], (found, mask)),
+                MemorySpace::Local => self.store_local::<E>(regs, &[src], found, mask),
             }
         };
         Box::new(move |regs, memory, mask| {

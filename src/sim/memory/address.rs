@@ -270,7 +270,9 @@ impl Address {
     pub(in crate::sim) fn offsets(
         &self,
         regs: &Regs,
-        (found, len, mask): (Allocation, usize, u32),
+        found: Allocation,
+        len: usize,
+        mask: u32,
     ) -> RawResult<Offsets> {
         let size = self.bytes_accessed();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
@@ -331,7 +333,8 @@ impl Address {
         &self,
         regs: &Regs,
         offsets: &Offsets,
-        (found, mask): (Allocation, u32),
+        found: Allocation,
+        mask: u32,
         shared: &Shared,
     ) -> Box<RawFault> {
         let SharedRange { start, len } = shared.range(found.number);
@@ -358,7 +361,8 @@ impl Address {
     pub(in crate::sim) fn no_order(
         &self,
         regs: &Regs,
-        (found, mask): (Allocation, u32),
+        found: Allocation,
+        mask: u32,
     ) -> Box<RawFault> {
         let lane = mask.trailing_zeros() as usize;
         RawFault::new(lane, RawCause::OrderSpace { access: self.at(regs, lane, found, 0) })
@@ -393,7 +397,8 @@ impl Address {
         regs: &Regs,
         memory: &Memory<'_>,
         lane: usize,
-        (bytes, align): (u32, u32),
+        bytes: u32,
+        align: u32,
     ) -> RawResult<ByteAddress> {
         let found = self.allocation(regs, lane);
         let (start, len) = match found.memory_space {
@@ -436,7 +441,8 @@ impl Address {
         regs: &Regs,
         memory: &Memory<'_>,
         lane: usize,
-        (bytes, at): (u32, usize),
+        bytes: u32,
+        at: usize,
     ) -> Box<RawFault> {
         let access = AccessAt { align: 1, ..self.access_at(regs, memory, lane, bytes) };
         RawFault::new(lane, memory.shared().missing(access, at))

@@ -14,8 +14,13 @@ pub(in crate::sim) type Coords = [i32; MAX_COORDS];
 /// At most 5 coordinates and 3 im2col offsets.
 pub(in crate::sim) const MAX_COORDS: usize = 8;
 
-/// Some bytes of a block's shared memory; the block is given by its rank.
-pub(in crate::sim) type Bytes = (usize, Range<usize>);
+/// Bytes of a block's shared memory.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct BlockBytes {
+    /// The block's rank in its cluster.
+    pub(in crate::sim) rank: usize,
+    pub(in crate::sim) range: Range<usize>,
+}
 
 /// Returns whether two ranges have a byte in common.
 pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {

@@ -199,7 +199,7 @@ impl Memory<'_> {
     pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
         if let Some(proxies) = &self.proxies {
             let by = number(self.here as u32, self.warp);
-            self.blocks[rank].shared.stores.note(at, bytes, (proxies.now, by));
+            self.blocks[rank].shared.stores.note(at, bytes, proxies.now, by);
         }
     }
 }

@@ -16,13 +16,14 @@ impl Address {
         &self,
         regs: &mut Regs,
         dst: &[usize],
-        (found, mask): (Allocation, u32),
+        found: Allocation,
+        mask: u32,
     ) -> RawResult {
         if self.strength.whole {
-            return Err(self.no_order(regs, (found, mask)));
+            return Err(self.no_order(regs, found, mask));
         }
         let SharedRange { start, len } = regs.local.range(found.number);
-        let offsets = self.offsets(regs, (found, len, mask))?;
+        let offsets = self.offsets(regs, found, len, mask)?;
         for lane in lanes_of(mask) {
             let first = offsets.byte(lane, E::BYTES);
             let mut read = [E::Word::default(); 4];
@@ -51,13 +52,14 @@ impl Address {
         &self,
         regs: &mut Regs,
         src: &[usize],
-        (found, mask): (Allocation, u32),
+        found: Allocation,
+        mask: u32,
     ) -> RawResult {
         if self.strength.whole {
-            return Err(self.no_order(regs, (found, mask)));
+            return Err(self.no_order(regs, found, mask));
         }
         let SharedRange { start, len } = regs.local.range(found.number);
-        let offsets = self.offsets(regs, (found, len, mask))?;
+        let offsets = self.offsets(regs, found, len, mask)?;
         for lane in lanes_of(mask) {
             let first = offsets.byte(lane, E::BYTES);
             for (part, slot) in src.iter().enumerate() {

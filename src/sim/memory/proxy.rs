@@ -19,6 +19,7 @@
 //! left out too. Only kernels that read shared memory through the asynchronous proxy pay for the
 //! bookkeeping.
 
+use super::shared::Shared;
 use crate::ir::KernelIr;
 use crate::ir::op::{AsyncCopy, Mma, Op};
 use crate::sim::fault::raw::Origin;
@@ -61,7 +62,7 @@ impl Stores {
         }
     }
 
-    pub(in crate::sim) fn note(&mut self, at: usize, bytes: usize, (now, warp): (u32, u16)) {
+    pub(in crate::sim) fn note(&mut self, at: usize, bytes: usize, now: u32, warp: u16) {
         let end = (at + bytes).min(self.when.len());
         for byte in at..end {
             self.when[byte] = now;
@@ -69,6 +70,14 @@ impl Stores {
             self.any[byte / CHUNK] = true;
         }
     }
+}
+
+/// A block's shared memory as the asynchronous proxy reads it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct ProxyView<'m> {
+    pub(in crate::sim) shared: &'m Shared,
+    /// Set if missing proxy fences are faults.
+    pub(in crate::sim) proxies: Option<&'m Proxies>,
 }
 
 /// The clock of a cluster for this check: when warps stored, fenced and synchronised.
@@ -164,7 +173,6 @@ pub(in crate::sim) fn is_used(ir: &KernelIr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::memory::shared::Shared;
 
     const A: Origin = Origin { block: 0, warp: 0, step: 0 };
     const B: Origin = Origin { block: 1, warp: 2, step: 0 };
@@ -175,7 +183,7 @@ mod tests {
         let (mut proxies, mut shared) = (Proxies::new(2), Shared::new(32, &[], true));
         for (at, origin) in [(0, A), (20, B)] {
             let by = number(origin.block, origin.warp);
-            shared.stores.note(at, 1, (proxies.now, by));
+            shared.stores.note(at, 1, proxies.now, by);
         }
         then(&mut proxies);
         [0, 20].map(|at| proxies.check(&shared.stores, at, 1).is_ok())
@@ -207,7 +215,7 @@ mod tests {
     #[test]
     fn other_writes_take_the_place_of_stores() {
         let (proxies, mut shared) = (Proxies::new(1), Shared::new(32, &[], true));
-        shared.stores.note(4, 8, (proxies.now, 3));
+        shared.stores.note(4, 8, proxies.now, 3);
         let cause = proxies.check(&shared.stores, 0, 32);
         assert!(matches!(cause, Err(RawCause::UnfencedStore { address: 4, block: 0, warp: 3 })));
         assert!(

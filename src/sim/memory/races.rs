@@ -12,6 +12,7 @@ use super::lanes::Regs;
 use super::mask::lanes_of;
 use super::shared::{ByteAddress, in_cluster, of_cluster};
 use super::space::{Allocation, MemorySpace};
+use super::vector_access::VectorSlots;
 use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
@@ -104,7 +105,8 @@ impl Detector {
     /// `shared_bytes` bytes of shared memory.
     pub(in crate::sim) fn new(
         watched: &Watched,
-        (blocks, threads): (u32, u32),
+        blocks: u32,
+        threads: u32,
         shared_bytes: usize,
     ) -> Box<Detector> {
         let mut races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
@@ -185,8 +187,8 @@ pub(in crate::sim) enum Stored {
     None,
     /// The slot of an element, in its type's register file.
     Element(u32),
-    /// The slots of a vector, and how many bytes each has.
-    Vector(usize, [u32; 4], usize),
+    /// The slots of a vector, and how many bytes each register has.
+    Vector { slots: VectorSlots, bytes: usize },
 }
 
 impl Stored {
@@ -204,10 +206,10 @@ impl Stored {
                 let word = if elem == Scalar::Bool { word & 1 } else { word };
                 all[..8].copy_from_slice(&word.to_le_bytes());
             }
-            Stored::Vector(count, slots, size) => {
+            Stored::Vector { slots: VectorSlots { count, slots }, bytes } => {
                 for (part, slot) in slots.into_iter().enumerate().take(count) {
-                    let bytes = word(slot, size).to_le_bytes();
-                    all[part * size..(part + 1) * size].copy_from_slice(&bytes[..size]);
+                    let word = word(slot, bytes).to_le_bytes();
+                    all[part * bytes..(part + 1) * bytes].copy_from_slice(&word[..bytes]);
                 }
             }
         }
@@ -265,7 +267,8 @@ impl Accessed {
 /// lanes is kept. If two lanes store different values to one byte (or any values, if equal stores
 /// race), returns these two as an error.
 fn lanes_apart(
-    (mask, bytes): (u32, usize),
+    mask: u32,
+    bytes: usize,
     at: impl Fn(usize) -> usize,
     stored: impl Fn(usize) -> [u8; 16],
     equal_stores: bool,
@@ -305,14 +308,15 @@ impl Memory<'_> {
     pub(in crate::sim) fn race_access(
         &mut self,
         regs: &mut Regs,
-        (accessed, origin): (&Accessed, Origin),
+        accessed: &Accessed,
+        origin: Origin,
         mask: u32,
     ) {
         let Some(mut detector) = self.races.take() else { return };
         let address = &accessed.address;
         // The access itself reports a bad address.
         let _fault = address.for_each_alloc(regs, mask, |regs, found, mask| {
-            self.race_access_at(&mut detector, regs, (accessed, origin), (found, mask));
+            self.race_access_at(&mut detector, regs, accessed, origin, found, mask);
             Ok(())
         });
         self.take_races(&mut detector, address.elem);
@@ -336,8 +340,10 @@ impl Memory<'_> {
         &self,
         detector: &mut Detector,
         regs: &Regs,
-        (accessed, origin): (&Accessed, Origin),
-        (found, mask): (Allocation, u32),
+        accessed: &Accessed,
+        origin: Origin,
+        found: Allocation,
+        mask: u32,
     ) {
         let (address, bytes) = (&accessed.address, accessed.address.bytes_accessed() as usize);
         let (target, start, len) = match found.memory_space {
@@ -372,13 +378,15 @@ impl Memory<'_> {
         let stored = |lane: usize| accessed.stored.bytes(regs, address.elem, lane);
         let mut alone = mask;
         if accessed.writes && accessed.strong.is_none() {
-            match lanes_apart((mask, bytes), at, stored, detector.equal_stores) {
+            match lanes_apart(mask, bytes, at, stored, detector.equal_stores) {
                 Ok(lanes) => alone = lanes,
                 Err((lane, other)) => {
                     let race = detector.races.same_operation(
                         origin.into(),
-                        (lane as u32, other as u32),
-                        (target, at(lane)),
+                        lane as u32,
+                        other as u32,
+                        target,
+                        at(lane),
                         bytes,
                     );
                     detector.races.add(race);
@@ -402,7 +410,7 @@ impl Memory<'_> {
             let from = race.byte - at(lane);
             let mut now = [0; 4];
             let count = race.bytes as usize;
-            self.current(buffers, (target, race.byte), &mut now[..count])
+            self.current(buffers, target, race.byte, &mut now[..count])
                 && now[..count] == stored(lane)[from..from + count]
         };
         races.access(origin.into(), alone, what, at, equal);
@@ -418,7 +426,8 @@ impl Memory<'_> {
     fn current(
         &self,
         buffers: &[Option<usize>],
-        (target, at): (Target, usize),
+        target: Target,
+        at: usize,
         out: &mut [u8],
     ) -> bool {
         match target {
@@ -507,15 +516,15 @@ impl Memory<'_> {
         }
     }
 
-    /// Called when a lane has arrived at an mbarrier, which may have ended a phase. `lanes`
-    /// collects the lanes whose arrival has not been passed to the detector yet.
+    /// Called when a lane has arrived at an mbarrier. `lanes` collects the lanes whose arrival has
+    /// not been passed to the detector yet.
     pub(in crate::sim) fn note_arrival(
         &mut self,
         origin: Origin,
         lanes: &mut Arrived,
-        (lane, barrier): (usize, MbarrierAddress),
-        (releases, ended): (bool, bool),
+        arrival: Arrival,
     ) {
+        let Arrival { lane, barrier, releases, ended } = arrival;
         self.record_arrival(origin, barrier, ended);
         let Some(detector) = &mut self.races else { return };
         if lanes.barrier != Some(barrier) {
@@ -534,7 +543,8 @@ impl Memory<'_> {
         &mut self,
         origin: Origin,
         number: u32,
-        (barrier, ended): (MbarrierAddress, bool),
+        barrier: MbarrierAddress,
+        ended: bool,
     ) {
         self.record_phase(barrier, ended);
         self.note(|races| {
@@ -552,6 +562,17 @@ impl Memory<'_> {
             lanes.flush(&mut detector.races, origin);
         }
     }
+}
+
+/// A lane's arrival at an mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Arrival {
+    pub(in crate::sim) lane: usize,
+    pub(in crate::sim) barrier: MbarrierAddress,
+    /// Whether the lane's earlier accesses are ordered before the arrival.
+    pub(in crate::sim) releases: bool,
+    /// Whether the arrival has ended a phase.
+    pub(in crate::sim) ended: bool,
 }
 
 /// Lanes that arrived at one mbarrier in one operation.

@@ -4,7 +4,6 @@
 use super::address::Address;
 use super::cluster_memory::Memory;
 use super::lanes::Regs;
-use super::mask::LANES;
 use super::races::Accessed;
 use super::shared::of_cluster;
 use super::space::MemorySpace;
@@ -47,7 +46,8 @@ impl Memory<'_> {
     pub(in crate::sim) fn record_access(
         &mut self,
         regs: &mut Regs,
-        (accessed, origin): (&Accessed, Origin),
+        accessed: &Accessed,
+        origin: Origin,
         mask: u32,
     ) {
         let Some(mut recorder) = self.recorder.take() else { return };
@@ -74,19 +74,5 @@ impl Memory<'_> {
             Ok(())
         });
         self.recorder = Some(recorder);
-    }
-
-    /// Records accesses of lanes to the own block's shared memory, or to a buffer.
-    pub(in crate::sim) fn record_lanes(
-        &mut self,
-        (origin, by): (Origin, TrafficSource),
-        (target, writes): (Target, bool),
-        (mask, bytes): (u32, u32),
-        at: &[usize; LANES],
-    ) {
-        self.record(|recorder| {
-            let at = |lane: usize| at[lane] as u64;
-            recorder.access(origin, by, &LaneAccess { target, writes, bytes, mask, at: &at });
-        });
     }
 }

@@ -10,12 +10,28 @@ use super::shared::{Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 
-/// How many registers a vector has, and their slots.
-pub(in crate::sim) type Parts = (usize, [u32; 4]);
+/// The slots of a vector's registers.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct VectorSlots {
+    /// How many registers the vector has. Later slots are unused.
+    pub(in crate::sim) count: usize,
+    pub(in crate::sim) slots: [u32; 4],
+}
 
-/// Returns the slots as indices of a register file.
-fn all_slots(slots: [u32; 4]) -> [usize; 4] {
-    slots.map(|slot| slot as usize)
+impl VectorSlots {
+    /// Takes the slots of at most 4 registers.
+    pub(in crate::sim) fn new(list: &[u32]) -> VectorSlots {
+        let mut slots = [0; 4];
+        for (slot, from) in slots.iter_mut().zip(list) {
+            *slot = *from;
+        }
+        VectorSlots { count: list.len(), slots }
+    }
+
+    /// Returns the slots as indices of a register file.
+    fn indices(self) -> [usize; 4] {
+        self.slots.map(|slot| slot as usize)
+    }
 }
 
 /// Returns the lanes' offsets in a shared allocation, which itself need not be aligned for the
@@ -23,9 +39,11 @@ fn all_slots(slots: [u32; 4]) -> [usize; 4] {
 pub(in crate::sim) fn shared_offsets(
     address: &Address,
     regs: &super::lanes::Regs,
-    (found, range, mask): (Allocation, SharedRange, u32),
+    found: Allocation,
+    range: SharedRange,
+    mask: u32,
 ) -> RawResult<Offsets> {
-    let offsets = address.offsets(regs, (found, range.len, mask))?;
+    let offsets = address.offsets(regs, found, range.len, mask)?;
     let size = address.bytes_accessed() as usize;
     if range.start.is_multiple_of(size) {
         return Ok(offsets);
@@ -40,19 +58,17 @@ pub(in crate::sim) fn shared_offsets(
     Ok(offsets)
 }
 
-pub(in crate::sim) fn load<E: Element + 'static>(
-    address: Address,
-    (count, slots): Parts,
-) -> Access {
+pub(in crate::sim) fn load<E: Element + 'static>(address: Address, to: VectorSlots) -> Access {
+    let VectorSlots { count, slots } = to;
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, found, mask| {
             let mut read = [[E::Word::default(); LANES]; 4];
             match found.memory_space {
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
-                    let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    let offsets = address.offsets(regs, found, buffer.len_bytes(), mask)?;
                     if found.memory_space == MemorySpace::Const && address.strength.whole {
-                        return Err(address.no_order(regs, (found, mask)));
+                        return Err(address.no_order(regs, found, mask));
                     }
                     for (part, read) in read.iter_mut().take(count).enumerate() {
                         offsets.for_each::<E>(mask, |lane, at| {
@@ -64,16 +80,12 @@ pub(in crate::sim) fn load<E: Element + 'static>(
                     address.strength.after();
                 }
                 MemorySpace::Local => {
-                    return address.load_local::<E>(
-                        regs,
-                        &all_slots(slots)[..count],
-                        (found, mask),
-                    );
+                    return address.load_local::<E>(regs, &to.indices()[..count], found, mask);
                 }
                 MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at(found, mask)?;
                     let range = shared.range(found.number);
-                    let offsets = shared_offsets(&address, regs, (found, range, mask))?;
+                    let offsets = shared_offsets(&address, regs, found, range, mask)?;
                     let Shared { words, written, .. } = shared;
                     let mut all_written = true;
                     for (part, read) in read.iter_mut().take(count).enumerate() {
@@ -84,8 +96,7 @@ pub(in crate::sim) fn load<E: Element + 'static>(
                         });
                     }
                     if !all_written {
-                        let at = (found, mask);
-                        return Err(address.uninitialised::<E>(regs, &offsets, at, shared));
+                        return Err(address.uninitialised::<E>(regs, &offsets, found, mask, shared));
                     }
                 }
             }
@@ -98,15 +109,13 @@ pub(in crate::sim) fn load<E: Element + 'static>(
     })
 }
 
-pub(in crate::sim) fn store<E: Element + 'static>(
-    address: Address,
-    (count, slots): Parts,
-) -> Access {
+pub(in crate::sim) fn store<E: Element + 'static>(address: Address, from: VectorSlots) -> Access {
+    let VectorSlots { count, slots } = from;
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, found, mask| match found.memory_space {
             MemorySpace::Global | MemorySpace::Const => {
                 let buffer = memory.buffer(found);
-                let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                let offsets = address.offsets(regs, found, buffer.len_bytes(), mask)?;
                 address.strength.before();
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
@@ -119,12 +128,12 @@ pub(in crate::sim) fn store<E: Element + 'static>(
                 Ok(())
             }
             MemorySpace::Local => {
-                address.store_local::<E>(regs, &all_slots(slots)[..count], (found, mask))
+                address.store_local::<E>(regs, &from.indices()[..count], found, mask)
             }
             MemorySpace::Shared | MemorySpace::Cluster => {
                 let shared = memory.shared_at_mut(found, mask)?;
                 let range = shared.range(found.number);
-                let offsets = shared_offsets(&address, regs, (found, range, mask))?;
+                let offsets = shared_offsets(&address, regs, found, range, mask)?;
                 for (part, slot) in slots.iter().take(count).enumerate() {
                     let from = &E::Word::file(regs)[*slot as usize];
                     offsets.for_each::<E>(mask, |lane, at| {

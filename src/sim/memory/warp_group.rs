@@ -12,8 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::mask::LANES;
-use super::proxy::Proxies;
-use super::shared::Shared;
+use super::proxy::ProxyView;
 use crate::sim::fault::raw::{Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::options::Accumulation;
@@ -44,9 +43,10 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
     /// Computes on the registers of the four warps.
     fn run(
         &self,
-        form: (WgmmaOperands, Accumulation),
+        operands: WgmmaOperands,
+        accumulation: Accumulation,
         registers: &[Option<Registers>; WarpGroup::WARPS],
-        shared: (&Shared, Option<&Proxies>),
+        memory: ProxyView<'_>,
         warps: &mut [&mut Regs],
     ) -> Result<(), RawCause>;
 }
@@ -116,7 +116,8 @@ impl WarpGroup {
     pub(in crate::sim) fn issue(
         &mut self,
         warp: usize,
-        (op, origin): (&Arc<dyn GroupMma>, Origin),
+        op: &Arc<dyn GroupMma>,
+        origin: Origin,
         operands: WgmmaOperands,
         registers: Option<Registers>,
     ) -> Result<(), RawCause> {
@@ -224,14 +225,14 @@ impl WarpGroup {
     pub(in crate::sim) fn multiply(
         &mut self,
         end: u64,
-        shared: (&Shared, Option<&Proxies>),
+        memory: ProxyView<'_>,
         warps: &mut [&mut Regs],
         accumulation: Accumulation,
     ) -> RawResult {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
             let (op, registers) = (&issued.op, &issued.registers);
-            let done = op.run((issued.operands, accumulation), registers, shared, warps);
+            let done = op.run(issued.operands, accumulation, registers, memory, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
                 Box::new(RawFault { lane: 0, cause, origin })

@@ -107,7 +107,7 @@ impl Parts {
         E::Word::file(regs)[slot].map(|word| word.bits() >> shift & ones::<E>())
     }
 
-    fn write<E: Element>(&self, regs: &mut Regs, number: usize, (mask, bits): (u32, [u64; LANES])) {
+    fn write<E: Element>(&self, regs: &mut Regs, number: usize, mask: u32, bits: [u64; LANES]) {
         let (slot, shift) = self.slot::<E>(number);
         let out = &mut E::Word::file_mut(regs)[slot];
         for lane in lanes_of(mask) {
@@ -289,14 +289,14 @@ fn update<E: Element + 'static, const N: usize>(
                 f(old, values[number][lane], compares[number][lane])
             };
             match found.memory_space {
-                MemorySpace::Local => return Err(address.no_order(regs, (found, mask))),
+                MemorySpace::Local => return Err(address.no_order(regs, found, mask)),
                 MemorySpace::Shared | MemorySpace::Cluster if slots.only_global => {
-                    return Err(address.no_order(regs, (found, mask)));
+                    return Err(address.no_order(regs, found, mask));
                 }
                 // The verifier has checked that nothing is written to a constant array.
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
-                    let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
+                    let offsets = address.offsets(regs, found, buffer.len_bytes(), mask)?;
                     offsets.for_each::<E>(mask, |lane, at| {
                         for (number, olds) in olds.iter_mut().take(count).enumerate() {
                             let next = |old| next((number, lane), old);
@@ -307,8 +307,8 @@ fn update<E: Element + 'static, const N: usize>(
                 MemorySpace::Shared | MemorySpace::Cluster => {
                     let shared = memory.shared_at_mut(found, mask)?;
                     let range @ SharedRange { start, .. } = shared.range(found.number);
-                    let offsets = shared_offsets(&address, regs, (found, range, mask))?;
-                    check_written::<E>(&address, regs, &offsets, (found, mask), shared)?;
+                    let offsets = shared_offsets(&address, regs, found, range, mask)?;
+                    check_written::<E>(&address, regs, &offsets, found, mask, shared)?;
                     let words = &mut shared.words;
                     offsets.for_each::<E>(mask, |lane, at| {
                         for (number, olds) in olds.iter_mut().take(count).enumerate() {
@@ -327,7 +327,7 @@ fn update<E: Element + 'static, const N: usize>(
         address.strength.after();
         if let Some(old) = slots.old {
             for (number, olds) in olds.iter().take(count).enumerate() {
-                old.write::<E>(regs, number, (mask, *olds));
+                old.write::<E>(regs, number, mask, *olds);
             }
         }
         Ok(())
@@ -338,7 +338,8 @@ fn check_written<E: Element>(
     address: &Address,
     regs: &Regs,
     offsets: &Offsets,
-    (found, mask): (Allocation, u32),
+    found: Allocation,
+    mask: u32,
     shared: &Shared,
 ) -> RawResult {
     let SharedRange { start, .. } = shared.range(found.number);
@@ -352,7 +353,7 @@ fn check_written<E: Element>(
     if all_written {
         Ok(())
     } else {
-        Err(address.uninitialised::<E>(regs, offsets, (found, mask), shared))
+        Err(address.uninitialised::<E>(regs, offsets, found, mask, shared))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::sim::memory::lanes::{Move, Regs};
 use crate::sim::memory::mask::{FULL, lanes_of};
 use crate::sim::memory::races::{Accessed, Stored};
 use crate::sim::memory::space::{Allocation, MemorySpace};
-use crate::sim::memory::vector_access::{Parts, load, store};
+use crate::sim::memory::vector_access::{VectorSlots, load, store};
 
 impl Compiler<'_> {
     pub(in crate::sim) fn vector_access(
@@ -28,29 +28,29 @@ impl Compiler<'_> {
     ) -> Result<(), Refused> {
         if let Mem::LdVec { base, index, access: access_of, .. } = *op {
             let to = self.result(&[result.ok_or(Malformed)?], 0)?;
-            let (vector, parts) = parts(to)?;
+            let (vector, slots) = vector_slots(to)?;
             let strength = Strength::of_load(&access_of);
             let address = self.vector_address(base, index, vector, strength)?;
-            let access = match vector.size_bytes() / parts.0 as u32 {
-                2 => load::<u16>(address, parts),
-                4 => load::<u32>(address, parts),
-                8 => load::<u64>(address, parts),
+            let access = match vector.size_bytes() / slots.count as u32 {
+                2 => load::<u16>(address, slots),
+                4 => load::<u32>(address, slots),
+                8 => load::<u64>(address, slots),
                 _ => return Err(Malformed),
             };
             let what = Accessed::load(address, &access_of);
             self.emit_access(id, what, access);
         } else if let Mem::StVec { base, index, vector, access: access_of } = *op {
-            let (vector, parts) = parts(self.slots(vector)?)?;
+            let (vector, slots) = vector_slots(self.slots(vector)?)?;
             let strength = Strength::of_store(&access_of);
             let address = self.vector_address(base, index, vector, strength)?;
-            let access = match vector.size_bytes() / parts.0 as u32 {
-                2 => store::<u16>(address, parts),
-                4 => store::<u32>(address, parts),
-                8 => store::<u64>(address, parts),
+            let access = match vector.size_bytes() / slots.count as u32 {
+                2 => store::<u16>(address, slots),
+                4 => store::<u32>(address, slots),
+                8 => store::<u64>(address, slots),
                 _ => return Err(Malformed),
             };
-            let size = (vector.size_bytes() / parts.0 as u32) as usize;
-            let stored = Stored::Vector(parts.0, parts.1, size);
+            let bytes = (vector.size_bytes() / slots.count as u32) as usize;
+            let stored = Stored::Vector { slots, bytes };
             let what = Accessed::store(address, &access_of, stored);
             self.emit_access(id, what, access);
         } else if let Mem::AssumeAligned { base, bytes } = *op {
@@ -126,13 +126,9 @@ impl Compiler<'_> {
     }
 }
 
-pub(in crate::sim) fn parts(slots: Slots) -> Result<(VectorType, Parts), Refused> {
+pub(in crate::sim) fn vector_slots(slots: Slots) -> Result<(VectorType, VectorSlots), Refused> {
     let (vector, list) = slots.vector()?;
-    let mut all = [0; 4];
-    for (slot, from) in all.iter_mut().zip(list) {
-        *slot = *from;
-    }
-    Ok((vector, (list.len(), all)))
+    Ok((vector, VectorSlots::new(list)))
 }
 
 impl Compiler<'_> {
@@ -287,14 +283,14 @@ impl Compiler<'_> {
             }
             Mem::Cvta { base } => self.cvta(id, base, result.ok_or(Malformed)?)?,
             Mem::CvtaTo { base, space } => {
-                self.cvta_to(id, (base, space), result.ok_or(Malformed)?)?;
+                self.cvta_to(id, base, space, result.ok_or(Malformed)?)?;
             }
             Mem::Isspacep { base, space } => {
-                self.isspacep(id, (base, space), result.ok_or(Malformed)?)?;
+                self.isspacep(id, base, space, result.ok_or(Malformed)?)?;
             }
             Mem::PtrToInt { base } => self.ptr_to_int(id, base, result.ok_or(Malformed)?)?,
             Mem::Getctarank { base } => self.getctarank(id, base, result.ok_or(Malformed)?)?,
-            Mem::Mapa { base, cta } => self.mapa(id, (base, cta), result.ok_or(Malformed)?)?,
+            Mem::Mapa { base, cta } => self.mapa(id, base, cta, result.ok_or(Malformed)?)?,
             Mem::GetVar { var, index } => {
                 let from = self.register(var, index)?;
                 let to = self.regs.allocate(get(&self.ir.vars, var)?.ty);

@@ -111,7 +111,8 @@ impl Compiler<'_> {
     pub(in crate::sim) fn cvta_to(
         &mut self,
         id: OpId,
-        (base, space): (Value, Space),
+        base: Value,
+        space: Space,
         result: Value,
     ) -> Result<(), Refused> {
         let (pointer, from, _) = self.pointer(base)?;
@@ -172,7 +173,8 @@ impl Compiler<'_> {
     pub(in crate::sim) fn isspacep(
         &mut self,
         id: OpId,
-        (base, space): (Value, Space),
+        base: Value,
+        space: Space,
         result: Value,
     ) -> Result<(), Refused> {
         let (pointer, from, _) = self.pointer(base)?;

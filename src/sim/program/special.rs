@@ -138,8 +138,10 @@ impl Position {
 pub(in crate::sim) fn read_volatile(
     regs: &mut Regs,
     memory: &Memory<'_>,
-    (number, operations): (u32, u64),
-    (reg, slot): (VolatileReg, u32),
+    number: u32,
+    operations: u64,
+    reg: VolatileReg,
+    slot: u32,
 ) {
     let slot = slot as usize;
     match reg {

@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
-use super::clock::{ALL, Component};
+use super::clock::ALL;
 use super::layout::{GROUP, Source};
 use super::record::{Access, Record};
-use super::shadow::{Completion, Order, View};
+use super::shadow::{Completion, Order, Viewer};
 use super::threads::{Fact, State};
 use super::{Agent, At, MbarrierAddress, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
@@ -57,6 +57,17 @@ pub(super) struct Stores(Groups);
 /// and length of each piece.
 pub(in crate::sim) type Pieces<'p> = &'p mut dyn FnMut(&mut dyn FnMut(usize, usize));
 
+/// A write to shared memory that completes at an mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct MbarrierWrite {
+    /// The rank of the block whose shared memory it writes.
+    pub(in crate::sim) rank: usize,
+    /// Whether it writes through the asynchronous proxy.
+    pub(in crate::sim) is_async: bool,
+    /// Whether it combines the value with the one in memory.
+    pub(in crate::sim) reduces: bool,
+}
+
 impl Races {
     /// Counts a `cp.async` of a warp. Call [`Races::copy_access`] next, for its accesses.
     pub(in crate::sim) fn copy_issue(&mut self, at: At) {
@@ -69,7 +80,8 @@ impl Races {
         &mut self,
         at: At,
         lane: u32,
-        (target, writes): (Target, bool),
+        target: Target,
+        writes: bool,
         pieces: Pieces<'_>,
     ) {
         let warp = self.warp(at);
@@ -82,7 +94,7 @@ impl Races {
             is_async: false,
             step: at.step,
         };
-        self.agent_access(at, (lane, 1 << lane), target, access, None, (Agent::Copy, None), pieces);
+        self.agent_access(at, Agent::Copy, target, access, None, pieces);
     }
 
     /// `cp.async.commit_group`.
@@ -104,7 +116,8 @@ impl Races {
         &mut self,
         at: At,
         lanes: u32,
-        (barrier, count): (MbarrierAddress, u32),
+        barrier: MbarrierAddress,
+        count: u32,
     ) {
         let warp = self.warp(at);
         let component = self.layout.of_warp(self.range, Source::Copies, warp);
@@ -141,16 +154,13 @@ impl Races {
             is_async: true,
             step: at.step,
         };
-        let own = (lane, 1 << lane);
         let shared = Target::Shared(at.block as usize);
-        let proxy = Some(Fact::AsyncShared);
-        self.agent_access(at, own, shared, access, proxy, (Agent::Store, None), from);
+        self.agent_access(at, Agent::Store, shared, access, None, from);
         let Some((buffer, to)) = to else { return };
         access.component = self.layout.of_warp(self.range, Source::StoreWrites, warp);
         access.writes = true;
         access.strong = reduces.then_some(MemScope::Gpu);
-        let proxy = Some(Fact::AsyncGlobal);
-        self.agent_access(at, own, Target::Global(buffer), access, proxy, (Agent::Store, None), to);
+        self.agent_access(at, Agent::Store, Target::Global(buffer), access, None, to);
     }
 
     /// `cp.async.bulk.commit_group`.
@@ -171,16 +181,17 @@ impl Races {
         });
     }
 
-    /// Issues one lane's operation that completes at an mbarrier and writes the shared memory of
-    /// block `rank`. Returns its number.
+    /// Issues one lane's operation that completes at an mbarrier and writes `to`. Returns its
+    /// number.
     pub(in crate::sim) fn load_issue(
         &mut self,
         at: At,
         lane: u32,
-        (rank, is_async, reduces): (usize, bool, bool),
+        write: MbarrierWrite,
         to: Pieces<'_>,
         from: Option<(usize, Pieces<'_>)>,
     ) -> u32 {
+        let MbarrierWrite { rank, is_async, reduces } = write;
         let warp = self.warp(at);
         let number = self.completions.len() as u32;
         self.completions.push(Completion { barrier: 0, phases: u32::MAX });
@@ -193,14 +204,10 @@ impl Races {
             is_async,
             step: at.step,
         };
-        let own = (lane, 1 << lane);
-        let proxy = is_async.then_some(Fact::AsyncShared);
-        self.agent_access(at, own, Target::Shared(rank), access, proxy, (Agent::Load, None), to);
+        self.agent_access(at, Agent::Load, Target::Shared(rank), access, None, to);
         if let Some((buffer, from)) = from {
             (access.writes, access.strong) = (false, None);
-            let proxy = Some(Fact::AsyncGlobal);
-            let target = Target::Global(buffer);
-            self.agent_access(at, own, target, access, proxy, (Agent::Load, None), from);
+            self.agent_access(at, Agent::Load, Target::Global(buffer), access, None, from);
             let pending = Completion { barrier: 0, phases: u32::MAX };
             lock(&self.grid).completions.insert((access.component, number), pending);
         }
@@ -220,9 +227,8 @@ impl Races {
             is_async: true,
             step: at.step,
         };
-        let (own, proxy) = ((lane, 1 << lane), Some(Fact::AsyncShared));
         let shared = Target::Shared(at.block as usize);
-        self.agent_access(at, own, shared, access, proxy, (Agent::Load, None), from);
+        self.agent_access(at, Agent::Load, shared, access, None, from);
     }
 
     /// Completes operation `number` in the current phase of an mbarrier. Call this before the
@@ -262,12 +268,9 @@ impl Races {
         };
         let key = (access.component, access.count);
         let mut compared = self.products.remove(&key).unwrap_or_default();
-        let proxy = Some(Fact::AsyncShared);
-        if compared.warps == 0 || !self.knows(warp, &compared.writes, proxy) {
-            let shared = Target::Shared(at.block as usize);
-            let agent = (Agent::Wgmma, Some(&mut compared.writes));
-            // A warp's lanes come together.
-            self.agent_access(at, (0, ALL), shared, access, proxy, agent, pieces);
+        if compared.warps == 0 || !self.knows(warp, &compared.writes, Some(Fact::AsyncShared)) {
+            let (shared, writes) = (Target::Shared(at.block as usize), &mut compared.writes);
+            self.agent_access(at, Agent::Wgmma, shared, access, Some(writes), pieces);
         }
         compared.warps += 1;
         if compared.warps < GROUP {
@@ -278,8 +281,7 @@ impl Races {
     /// Returns whether all these accesses happen before the warp's next one.
     fn knows(&self, warp: u32, records: &[Record], proxy: Option<Fact>) -> bool {
         let state = State::new(self.threads[warp as usize].released(ALL));
-        let (space, own) = ((&self.layout, self.range), ([Component::MAX; 4], warp, ALL));
-        let mut view = View::new(space, &state, own, proxy, &self.completions);
+        let mut view = self.view(&state, Viewer::whole_warp(warp), proxy);
         records.iter().all(|record| view.order_of(record, ALL) == Order::Before)
     }
 

@@ -117,14 +117,14 @@ use self::layout::{Layout, Source};
 use self::overlap::Overlapped;
 use self::record::{Access, Record};
 use self::report::Later;
-use self::shadow::{Clash, Completion, FarCompletions, Locations, Order, Shadow, View};
+use self::shadow::{Clash, Completion, FarCompletions, Locations, Order, Shadow, View, Viewer};
 use self::strong::Block;
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::op::MemScope;
 use crate::sim::options::FenceAfterReads;
 
-pub(in crate::sim) use self::agents::Pieces;
+pub(in crate::sim) use self::agents::{MbarrierWrite, Pieces};
 pub(in crate::sim) use self::overlap::{Before, Footprint, Overlap};
 pub use self::report::{Agent, MissingEdge};
 pub(in crate::sim) use self::report::{Party, Race, Target};
@@ -344,6 +344,11 @@ impl Races {
         Block { cluster: self.cluster, rank: warp / self.layout.warps_of_block }
     }
 
+    /// Returns what a thread in `state` knows, for its next access.
+    fn view<'v>(&'v self, state: &'v State, viewer: Viewer, proxy: Option<Fact>) -> View<'v> {
+        View::new(&self.layout, self.range, state, viewer, proxy, &self.completions)
+    }
+
     fn is_near(&self, component: Component) -> bool {
         component.wrapping_sub(self.range.first) < self.range.count
     }
@@ -363,7 +368,6 @@ impl Races {
             return;
         }
         let warp = self.warp(at);
-        let proxy = None;
         let mut found = std::mem::take(&mut self.found);
         let grid = Arc::clone(&self.grid);
         let mut grid = matches!(what.target, Target::Global(_)).then(|| lock(&grid));
@@ -397,8 +401,8 @@ impl Races {
             threads.each(mask, |lanes, state| {
                 let waited = state.known.order.base(LAUNCHES) > 0;
                 for lane in lanes_of(lanes) {
-                    let bytes = (offset(lane as usize), what.bytes);
-                    overlap.access((&access_of(lane), waited), buffer, bytes, &mut |clash| {
+                    let (access, from) = (access_of(lane), offset(lane as usize));
+                    overlap.access(&access, waited, buffer, from, what.bytes, &mut |clash| {
                         clashes.push((lane, clash));
                     });
                 }
@@ -419,15 +423,14 @@ impl Races {
             };
             if let Some((shadow, (far, locations))) = shadow {
                 threads.each(mask, |lanes, state| {
-                    let own = (threads.own, warp, 0);
-                    let space = (&self.layout, self.range);
-                    let mut view = View::new(space, state, own, proxy, &self.completions);
+                    let viewer = Viewer { own: threads.own, warp, lane: 0 };
+                    let mut view = self.view(state, viewer, None);
                     (view.far, view.locations) = (far, Some(locations));
                     for lane in lanes_of(lanes) {
                         let access = access_of(lane);
                         view.lane = 1 << lane;
                         let from = offset(lane as usize);
-                        shadow.access(&mut view, &access, (from, what.bytes), &mut |clash| {
+                        shadow.access(&mut view, &access, from, what.bytes, &mut |clash| {
                             let race = self.race(None, &clash, later(lane));
                             let benign = what.writes
                                 && what.strong.is_none()
@@ -476,36 +479,39 @@ impl Races {
                 is_async: false,
                 step: at.step,
             };
-            let space = (&self.layout, self.range);
-            let own = (threads.own, warp, 1 << lane);
-            let mut view = View::new(space, threads.state(lane), own, None, &self.completions);
+            let viewer = Viewer { own: threads.own, warp, lane: 1 << lane };
+            let state = threads.state(lane);
+            let mut view =
+                View::new(&self.layout, self.range, state, viewer, None, &self.completions);
             let (mut from, end) = (offset(lane as usize), offset(lane as usize) + what.bytes);
             while from < end {
                 let to = end.min(from / 4 * 4 + 4);
                 let bytes = (15 >> (4 - (to - from))) << (from % 4);
-                shadow.force(&mut view, &access, (from / 4, bytes));
+                shadow.force(&mut view, &access, from / 4, bytes);
                 from = to;
             }
         }
     }
 
-    /// Records an asynchronous operation's access, with what one lane knows, or with what the whole
-    /// warp knows if `of` is [`ALL`].
-    #[allow(clippy::too_many_arguments, reason = "one access of one agent")]
+    /// Records an asynchronous operation's access, with what its lane knows, or for a `wgmma` with
+    /// what the whole warp knows. `compared` collects the records that it is compared with.
     fn agent_access(
         &mut self,
         at: At,
-        (lane, of): (u32, u32),
+        agent: Agent,
         target: Target,
         access: Access,
-        proxy: Option<Fact>,
-        (agent, compared): (Agent, Option<&mut Vec<Record>>),
+        compared: Option<&mut Vec<Record>>,
         pieces: Pieces<'_>,
     ) {
         if !self.checks {
             return;
         }
-        let warp = self.warp(at);
+        let (warp, lane) = (self.warp(at), access.lane);
+        let proxy = access.is_async.then_some(match target {
+            Target::Shared(_) => Fact::AsyncShared,
+            Target::Global(_) => Fact::AsyncGlobal,
+        });
         let arc = Arc::clone(&self.grid);
         let mut grid = matches!(target, Target::Global(_)).then(|| lock(&arc));
         let mut shared = match target {
@@ -529,7 +535,7 @@ impl Races {
             let waited = threads.state(lane).known.order.base(LAUNCHES) > 0;
             let mut clashes: Vec<Overlapped> = Vec::new();
             pieces(&mut |from, len| {
-                overlap.access((&access, waited), buffer, (from, len), &mut |clash| {
+                overlap.access(&access, waited, buffer, from, len, &mut |clash| {
                     clashes.push(clash);
                 });
             });
@@ -545,21 +551,22 @@ impl Races {
             _ => Some((&mut shared, None)),
         };
         if let Some((shadow, far)) = shadow {
-            let space = (&self.layout, self.range);
             // Lanes that come together access with all that they know together.
             let whole;
-            let (own, state) = match of {
-                ALL => {
+            let (viewer, state) = match agent {
+                Agent::Wgmma => {
                     whole = State::new(threads.released(ALL));
-                    ([Component::MAX; 4], &whole)
+                    (Viewer::whole_warp(warp), &whole)
                 }
-                _ => (threads.own, threads.state(lane)),
+                Agent::Thread | Agent::Copy | Agent::Load | Agent::Store => {
+                    let viewer = Viewer { own: threads.own, warp, lane: 1 << lane };
+                    (viewer, threads.state(lane))
+                }
             };
-            let own = (own, warp, of);
-            let mut view = View::new(space, state, own, proxy, &self.completions);
+            let mut view = self.view(state, viewer, proxy);
             (view.far, view.compared) = (far, compared);
             pieces(&mut |from, len| {
-                shadow.access(&mut view, &access, (from, len), &mut |clash| {
+                shadow.access(&mut view, &access, from, len, &mut |clash| {
                     if clash.order == Order::Invisible
                         && !clash.record.writes()
                         && self.fence_after_reads == FenceAfterReads::Optional

@@ -122,9 +122,11 @@ impl Overlap {
     /// it. `waited` says whether the accessing thread knows that the previous launch has ended.
     pub(super) fn access(
         &mut self,
-        (access, waited): (&Access, bool),
+        access: &Access,
+        waited: bool,
         buffer: usize,
-        (at, len): (usize, usize),
+        at: usize,
+        len: usize,
         clash: &mut dyn FnMut(Overlapped),
     ) {
         let Some((allocation, first)) = self.places.get(buffer).copied() else { return };

@@ -165,8 +165,10 @@ impl Races {
     pub(in crate::sim) fn same_operation(
         &self,
         at: At,
-        (lane, other): (u32, u32),
-        (target, byte): (Target, usize),
+        lane: u32,
+        other: u32,
+        target: Target,
+        byte: usize,
         bytes: usize,
     ) -> Race {
         let party = |lane| Party {
@@ -202,7 +204,7 @@ impl Races {
             step: record.step(),
             launch: None,
         };
-        let missing = self.missing(grid, clash, (source, number, lane), later);
+        let missing = self.missing(grid, clash, source, number, lane, later);
         Race {
             by: self.by(later),
             other,
@@ -252,7 +254,9 @@ impl Races {
         &self,
         grid: Option<&Grid>,
         clash: &Clash,
-        (source, number, lane): (Source, u32, u32),
+        source: Source,
+        number: u32,
+        lane: u32,
         later: Later,
     ) -> MissingEdge {
         let record = &clash.record;

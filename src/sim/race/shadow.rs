@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use super::clock::{Component, Range};
+use super::clock::{ALL, Component, Range};
 use super::lanes_of;
 use super::layout::{Layout, Source, rank};
 use super::record::{Access, Record};
@@ -40,12 +40,30 @@ pub(super) type Locations = HashMap<(usize, usize), Location>;
 /// Completions of other clusters' operations.
 pub(super) type FarCompletions = HashMap<(Component, u32), Completion>;
 
+/// The thread of a new access, or a warp whose lanes access together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewer {
+    /// Its warp's components.
+    pub(super) own: Own,
+    /// Its warp's index in the cluster.
+    pub(super) warp: u32,
+    /// Its lane, as a mask.
+    pub(super) lane: u32,
+}
+
+impl Viewer {
+    /// Returns a warp whose lanes access together. None of its earlier accesses count as its own.
+    pub(super) fn whole_warp(warp: u32) -> Viewer {
+        Viewer { own: [Component::MAX; 4], warp, lane: ALL }
+    }
+}
+
 /// What the thread of a new access knows.
 pub(super) struct View<'v> {
     pub(super) layout: &'v Layout,
     pub(super) range: Range,
     pub(super) state: &'v State,
-    /// Its warp's components, its warp's index in the cluster, and its lane as a mask.
+    /// See [`Viewer`].
     pub(super) own: Own,
     pub(super) warp: u32,
     pub(super) lane: u32,
@@ -74,13 +92,14 @@ pub(super) enum Order {
 
 impl<'v> View<'v> {
     pub(super) fn new(
-        (layout, range): (&'v Layout, Range),
+        layout: &'v Layout,
+        range: Range,
         state: &'v State,
-        (own, warp, lane): (Own, u32, u32),
+        viewer: Viewer,
         proxy: Option<Fact>,
         completions: &'v [Completion],
     ) -> View<'v> {
-        let memo = (Component::MAX, 0, 0);
+        let (Viewer { own, warp, lane }, memo) = (viewer, (Component::MAX, 0, 0));
         View {
             layout,
             range,
@@ -368,7 +387,8 @@ impl Shadow {
         &mut self,
         view: &mut View<'_>,
         access: &Access,
-        (at, len): (usize, usize),
+        at: usize,
+        len: usize,
         clash: &mut dyn FnMut(Clash),
     ) {
         let (mut from, end) = (at, at + len);
@@ -382,7 +402,7 @@ impl Shadow {
             let to = end.min(word * 4 + 4);
             let bytes = (15 >> (4 - (to - from))) << (from % 4);
             if let Some((cell, lists)) = self.cell(word) {
-                cell.access(lists, view, access, (word, bytes), clash);
+                cell.access(lists, view, access, word, bytes, clash);
             }
             from = to;
         }
@@ -417,10 +437,10 @@ impl Shadow {
             let mut each = |found: Clash| {
                 (first..first + CHUNK).for_each(|word| clash(Clash { word, ..found }));
             };
-            return page.cells[first % PAGE].access(lists, view, access, (first, 15), &mut each);
+            return page.cells[first % PAGE].access(lists, view, access, first, 15, &mut each);
         }
         for word in first..first + CHUNK {
-            page.cells[word % PAGE].access(lists, view, access, (word, 15), clash);
+            page.cells[word % PAGE].access(lists, view, access, word, 15, clash);
         }
         if access.writes {
             page.join(chunk);
@@ -428,12 +448,7 @@ impl Shadow {
     }
 
     /// Records an access to bytes of a word, without a search for races.
-    pub(super) fn force(
-        &mut self,
-        view: &mut View<'_>,
-        access: &Access,
-        (word, bytes): (usize, u32),
-    ) {
+    pub(super) fn force(&mut self, view: &mut View<'_>, access: &Access, word: usize, bytes: u32) {
         if let Some((cell, lists)) = self.cell(word) {
             cell.add(lists, view, access, bytes);
         }
@@ -458,7 +473,8 @@ impl Cell {
         lists: &mut Lists,
         view: &mut View<'_>,
         access: &Access,
-        (word, bytes): (usize, u32),
+        word: usize,
+        bytes: u32,
         clash: &mut dyn FnMut(Clash),
     ) {
         let mut check = |record: &Record| {

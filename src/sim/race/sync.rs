@@ -9,7 +9,7 @@
 use super::clock::{Component, LAUNCHES};
 use super::layout::Source;
 use super::record::Access;
-use super::shadow::{Order, View};
+use super::shadow::{Order, Viewer};
 use super::threads::{Fact, Knowledge};
 use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
@@ -176,10 +176,7 @@ impl Races {
         let warp = self.warp(at) as usize;
         let access = self.generic(at, lane, true);
         let target = Target::Shared(rank);
-        let agent = (Agent::Thread, None);
-        self.agent_access(at, (lane, 1 << lane), target, access, None, agent, &mut |f| {
-            f(byte, 8);
-        });
+        self.agent_access(at, Agent::Thread, target, access, None, &mut |f| f(byte, 8));
         let (next, range) = (self.mbarriers.len() as u32, self.range);
         let component = self.layout.of_barrier(range, next % self.layout.barriers.max(1));
         let found = self.mbarriers.entry(barrier).or_insert_with(|| Mbarrier {
@@ -227,9 +224,8 @@ impl Races {
         let mut found = None;
         threads.each(lanes, |inside, state| {
             for lane in lanes_of(inside) {
-                let own = (threads.own, warp, 1 << lane);
-                let space = (&self.layout, self.range);
-                let mut view = View::new(space, state, own, None, &self.completions);
+                let viewer = Viewer { own: threads.own, warp, lane: 1 << lane };
+                let mut view = self.view(state, viewer, None);
                 let ordered = view.order(&record, 15) == Order::Before;
                 let knows = |fact: Fact| view.has_fact(fact, &record, record.lanes_at(15));
                 let fenced = knows(Fact::Inits);

@@ -68,7 +68,7 @@ impl Launch<'_> {
         let (kernel, grid, shape) = (self.ir.name.clone(), self.grid, self.shape);
         Box::new(move |party| {
             let op = ops.get(party.step as usize).copied().flatten()?;
-            Some(racer(party, op, (grid, shape), Some(kernel.clone())))
+            Some(racer(party, op, grid, shape, Some(kernel.clone())))
         })
     }
 
@@ -181,7 +181,7 @@ impl Names for Site<'_> {
         let Launch { grid, shape, before, .. } = *self.launch;
         match party.launch {
             Some(launch) => (before.get(launch as usize)?.0.racer)(party),
-            None => Some(racer(party, self.launch.op(party.step)?, (grid, shape), None)),
+            None => Some(racer(party, self.launch.op(party.step)?, grid, shape, None)),
         }
     }
 
@@ -195,7 +195,8 @@ impl Names for Site<'_> {
 fn racer(
     party: Party,
     op: SourceOp,
-    (grid, shape): (Grid, Shape),
+    grid: Grid,
+    shape: Shape,
     kernel: Option<String>,
 ) -> RacingAccess {
     RacingAccess {

@@ -55,7 +55,8 @@ impl Recorder {
     /// kept.
     pub(in crate::sim) fn new(
         classes: &Arc<[OpClass]>,
-        (warps, warps_of_block): (usize, usize),
+        warps: usize,
+        warps_of_block: usize,
         traced: Option<u64>,
     ) -> Box<Recorder> {
         Box::new(Recorder {

@@ -95,7 +95,8 @@ impl Stages {
     /// A copy to `ranges` of the block starts.
     pub(in crate::sim) fn fill(
         &mut self,
-        (block, filler): (usize, Filler),
+        block: usize,
+        filler: Filler,
         ranges: &[Bytes],
         empty: Option<MbarrierAddress>,
         now: u32,

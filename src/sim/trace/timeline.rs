@@ -69,6 +69,18 @@ pub(in crate::sim) struct Wait {
     pub(in crate::sim) phase: u32,
 }
 
+/// An asynchronous operation that starts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct AsyncOp {
+    pub(in crate::sim) engine: Engine,
+    pub(in crate::sim) origin: Origin,
+    pub(in crate::sim) bytes: u64,
+    /// The mbarrier that it signals.
+    pub(in crate::sim) barrier: Option<MbarrierAddress>,
+    /// The index of the group that it belongs to.
+    pub(in crate::sim) group: Option<u32>,
+}
+
 /// Kinds of asynchronous operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Engine {
@@ -295,12 +307,11 @@ impl Timeline {
     /// memory. Returns its index.
     pub(in crate::sim) fn take_off(
         &mut self,
-        (engine, origin): (Engine, Origin),
-        bytes: u64,
-        (barrier, group): (Option<MbarrierAddress>, Option<u32>),
+        op: AsyncOp,
         writes: &[(usize, Vec<Bytes>)],
         reads: &[(usize, Bytes)],
     ) -> u32 {
+        let AsyncOp { engine, origin, bytes, barrier, group } = op;
         let from = self.acts_at.unwrap_or(self.now);
         let warp = self.warp(origin);
         let group = group.map(|group| (origin.block as usize, group));
@@ -310,7 +321,7 @@ impl Timeline {
                 (None, Some((_, group))) => Filler::Group(group),
                 (None, None) => continue,
             };
-            self.stages.fill((*block, filler), ranges, self.waited[warp], from);
+            self.stages.fill(*block, filler, ranges, self.waited[warp], from);
         }
         let mut fills = Vec::new();
         for (block, bytes) in reads {
@@ -362,7 +373,8 @@ impl Timeline {
     /// the group to do so.
     pub(in crate::sim) fn wgmma(
         &mut self,
-        (origin, group): (Origin, usize),
+        origin: Origin,
+        group: usize,
         number: u64,
         bytes: u64,
         reads: &[(usize, Bytes)],
@@ -372,7 +384,8 @@ impl Timeline {
         if self.wgmma.iter().any(|(rank, group, number, _)| (*rank, *group, *number) == key) {
             return false;
         }
-        let flight = self.take_off((Engine::Wgmma, origin), bytes, (None, None), &[], reads);
+        let op = AsyncOp { engine: Engine::Wgmma, origin, bytes, barrier: None, group: None };
+        let flight = self.take_off(op, &[], reads);
         self.wgmma.push((rank, group, number, flight as usize));
         true
     }

@@ -165,8 +165,12 @@ struct Matrix<'b, T> {
     end_column: Option<Val<'b, i32>>,
 }
 
-/// An element's (row, column, matrix), and its matrix.
-type Placed<'b, T> = ([Val<'b, i32>; 3], Matrix<'b, T>);
+/// An element's place in its matrix.
+struct Placed<'b, T> {
+    /// Its (row, column, matrix).
+    origin: [Val<'b, i32>; 3],
+    matrix: Matrix<'b, T>,
+}
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Returns how many columns one store covers, which is the step of the epilogue's column loop.
@@ -261,7 +265,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         &self,
         origin: [Val<'b, i32>; 3],
     ) -> ([Val<'b, i32>; 3], [Option<Val<'b, i32>>; 2]) {
-        let (origin, Matrix { end, end_column, .. }) = self.placed(origin);
+        let Placed { origin, matrix: Matrix { end, end_column, .. } } = self.placed(origin);
         let first = self.coordinates(origin).next().unwrap_or(origin);
         (first, [self.end(origin, end), end_column])
     }
@@ -280,11 +284,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         k: &mut Body<'b, '_>,
         acc: &RegisterTensor<'b, f32>,
         unit: u32,
-        (origin, matrix): Placed<'b, T>,
+        placed: &Placed<'b, T>,
         map: &impl AccumulatorMap<'b>,
     ) -> StoreWords<'b> {
         let _call = k.call();
-        let Matrix { end, end_column, .. } = matrix;
+        let Placed { origin, matrix: Matrix { end, end_column, .. } } = *placed;
         let accumulators = acc.variables();
         let mut values = [0, 1, 2, 3].map(|i| accumulators.get(4 * unit + i));
         let checks = map.has_effects() && !map.is_identity();
@@ -321,21 +325,21 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let k = &mut self.row.body();
         let placed = self.placed(origin);
-        self.placed_rows(k, placed, number, words);
+        self.placed_rows(k, &placed, number, words);
     }
 
     /// Returns the coordinates in the matrix, and the matrix.
     #[track_caller]
     fn placed(&self, origin: [Val<'b, i32>; 3]) -> Placed<'b, T> {
         let [row, column, batch] = origin;
-        let matrix = |map| Matrix { map, end: None, end_column: None };
-        match &self.to {
-            StoreDestination::Map(map) => (origin, matrix(Some(*map))),
-            StoreDestination::Rows(_) => (origin, matrix(None)),
+        let in_map = |map| Matrix { map, end: None, end_column: None };
+        let (origin, matrix) = match &self.to {
+            StoreDestination::Map(map) => (origin, in_map(Some(*map))),
+            StoreDestination::Rows(_) => (origin, in_map(None)),
             StoreDestination::Groups { map, rows, groups } => {
                 let [start, end] = groups.range(batch);
                 let end = Some(end.min(rows.extents[0]));
-                ([start + row, column, batch], Matrix { end, ..matrix(Some(*map)) })
+                ([start + row, column, batch], Matrix { end, ..in_map(Some(*map)) })
             }
             StoreDestination::Made { map, maps, sizes } => {
                 let map = map.tensormap_acquire(maps.at(batch));
@@ -343,7 +347,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 let end_column = Some(n / self.store.sums());
                 (origin, Matrix { map: Some(map), end: Some(m), end_column })
             }
-        }
+        };
+        Placed { origin, matrix }
     }
 
     /// Like [`rows`](ThrStore::rows), with coordinates in the matrix.
@@ -351,12 +356,13 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     fn placed_rows<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
-        (origin, matrix): Placed<'b, T>,
+        placed: &Placed<'b, T>,
         number: u32,
         mut words: impl FnMut(&mut Body<'b, '_>, u32) -> StoreWords<'b>,
     ) {
         let _call = k.call();
         let k = &mut k.rescoped();
+        let Placed { origin, matrix } = *placed;
         let StagedStore { slots, .. } = *self.store;
         let to = self.staging.offset(number % slots * self.store.slot_elements());
         let first = self.thread.eq(0);
@@ -419,7 +425,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         map: &impl AccumulatorMap<'b>,
     ) {
         let k = &mut self.row.body();
-        let ([row, column, batch], matrix) = self.placed(origin);
+        let Placed { origin: [row, column, batch], matrix } = self.placed(origin);
         let StagedStore { columns, transposed, .. } = *self.store;
         let (sums, chunks) = (self.store.sums(), width / (columns * self.store.sums()));
         for block in 0..blocks {
@@ -428,14 +434,15 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 let (down, right) = if transposed { (right, down) } else { (down, right) };
                 let (row, column) = (row + down, column + right);
                 let number = block * chunks + chunk;
-                self.placed_rows(k, ([row, column, batch], matrix), number, |k, unit| {
+                let placed = Placed { origin: [row, column, batch], matrix };
+                self.placed_rows(k, &placed, number, |k, unit| {
                     let first = (block * width + chunk * columns * sums) / 8 + unit;
                     let at = if transposed {
                         [row + 8 * unit, column, batch]
                     } else {
                         [row, column + 8 / sums * unit, batch]
                     };
-                    self.words_at(k, acc, first, (at, matrix), map)
+                    self.words_at(k, acc, first, &Placed { origin: at, matrix }, map)
                 });
             }
         }
@@ -455,11 +462,11 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let k = &mut self.row.body();
         let _call = k.call();
         let k = &mut k.rescoped();
-        let ([row, column, batch], matrix) = self.placed(origin);
+        let Placed { origin: [row, column, batch], matrix } = self.placed(origin);
         let words = self.words_of_unit();
         for unit in 0..kept.len() / words {
             let at = [row, column + 8 / self.store.sums() * unit, batch];
-            let made = self.words_at(k, acc, unit, (at, matrix), map);
+            let made = self.words_at(k, acc, unit, &Placed { origin: at, matrix }, map);
             (words * unit..).zip(made).for_each(|(i, word)| kept.set(i, word));
         }
     }

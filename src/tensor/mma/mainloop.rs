@@ -189,7 +189,8 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     pub fn multiply(
         &self,
         acc: &RegisterTensor<'_, f32>,
-        (state, steps): (PipelineState<'b>, Val<'b, i32>),
+        state: PipelineState<'b>,
+        steps: Val<'b, i32>,
         started: impl FnOnce(&mut Body<'b, '_>),
     ) -> PipelineState<'b> {
         let k = &mut self.leader.body();
@@ -275,8 +276,10 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     #[track_caller]
     pub fn unless<I: IntoValues<'b>>(
         &self,
-        (is_idle, steps): (Option<Val<'b, bool>>, Val<'b, i32>),
-        (state, others): (PipelineState<'b>, I),
+        is_idle: Option<Val<'b, bool>>,
+        steps: Val<'b, i32>,
+        state: PipelineState<'b>,
+        others: I,
         body: impl for<'c> FnOnce(&mut Body<'c, 'b>) -> StateAnd<'c, I::V>,
     ) -> StateAnd<'b, I::V> {
         let k = &mut self.leader.body();

@@ -131,7 +131,7 @@ impl<'b> RowPartition<'b> {
             return None;
         }
         let after_last_thread =
-            |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, (vector, first), slots);
+            |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, vector, first, slots);
         // Behind one branch, all copies are issued together. If each has its own predicate, `ptxas`
         // moves them behind the row's loads.
         k.if_else(
@@ -142,7 +142,7 @@ impl<'b> RowPartition<'b> {
             },
             |k| {
                 copy_all(k);
-                self.copy_after_last_vector(k, (vector, first), slots);
+                self.copy_after_last_vector(k, vector, first, slots);
                 after_last_thread(k);
             },
         );
@@ -153,7 +153,8 @@ impl<'b> RowPartition<'b> {
     fn copy_after_last_vector<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
-        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
+        vector: Val<'b, Global<T>>,
+        first: Val<'b, i32>,
         slots: Val<'b, Shared<u32>>,
     ) {
         let (left, sharers) = (self.vectors - self.thread, self.tile.sharers() as i32);
@@ -169,7 +170,8 @@ impl<'b> RowPartition<'b> {
     fn copy_after_last_thread<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
-        (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
+        vector: Val<'b, Global<T>>,
+        first: Val<'b, i32>,
         slots: Val<'b, Shared<u32>>,
     ) {
         let [threads, sharers] = [self.tile.threads, self.tile.sharers()].map(|count| count as i32);

@@ -46,12 +46,14 @@ impl<'b> Fragment<'b> {
     #[inline]
     pub(crate) fn new(
         k: &Body<'b, '_>,
-        (config, offsets): (&GemmConfig, &[[i32; 2]]),
+        config: &GemmConfig,
+        offsets: &[[i32; 2]],
         tile: Tile<'b>,
-        (first, ends): FirstElement<'b>,
+        first: FirstElement<'b>,
         [rows, columns, matrices]: [Val<'b, i32>; 3],
     ) -> Self {
         let ([m, n], [high, wide]) = (config.tile_of_d(), config.warps_of_tile());
+        let (first, ends) = first;
         let warp = config.warp(k).map(|warp| warp.cvt::<i32>());
         // A grouped GEMM counts as one matrix.
         let matrix = match config.is_grouped() {

@@ -200,7 +200,7 @@ impl<'p, 'a> EpilogueRef<'p, 'a> {
     {
         let Some(terms) = self.map.terms() else { return self };
         let first = first(k);
-        let fragment = Fragment::new(k, (self.config, self.offsets), tile, first, self.extents);
+        let fragment = Fragment::new(k, self.config, self.offsets, tile, first, self.extents);
         fragment.reduce(k, accumulators, terms, self.numbers);
         EpilogueRef { is_applied: true, ..self }
     }

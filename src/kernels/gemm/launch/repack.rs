@@ -143,7 +143,8 @@ impl Packed {
         sizes: [u32; 3],
         strides: [u64; 2],
         bytes: u32,
-        (is_aligned, transposed): (bool, bool),
+        is_aligned: bool,
+        transposed: bool,
     ) -> Option<Packed> {
         let [lines, columns, batch] = sizes;
         let distances = if batch > 1 { &strides[..] } else { &strides[..1] };
@@ -241,8 +242,8 @@ impl Packing {
         };
         let [of_a, of_b] = [config.a, config.b].map(|scalar| scalar.size_bytes());
         let [across_a, across_b] = config.transposed();
-        let a = Packed::new(sizes(config.major_a, m), strides.a, of_a, (aligned[0], across_a));
-        let b = Packed::new(sizes(config.major_b, n), strides.b, of_b, (aligned[1], across_b));
+        let a = Packed::new(sizes(config.major_a, m), strides.a, of_a, aligned[0], across_a);
+        let b = Packed::new(sizes(config.major_b, n), strides.b, of_b, aligned[1], across_b);
         let or = |packed: Option<Packed>, own| packed.map_or(own, |packed| packed.strides());
         let problem = GemmProblem { a: or(a, problem.a), b: or(b, problem.b), ..*problem };
         Packing { problem, a, b }

@@ -81,7 +81,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
-        let parts = WorkTiles::new(k, &config, (extents, (None, None)), all_steps, None);
+        let parts = WorkTiles::new(k, &config, extents, (None, None), all_steps, None);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
         }
@@ -158,8 +158,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.pairs(config.pairs);
             let first = DeviceCoord::from((down, across));
-            let threads = (threads_of_block(k, &config), &accumulators);
-            parts.sum(k, split, part, threads, |k| {
+            let threads = threads_of_block(k, &config);
+            parts.sum(k, split, part, threads, &accumulators, |k| {
                 let epilogue = epilogue.reduce(k, &accumulators, tile, |k| store.first(k, &first));
                 store.all(k, &accumulators, &first, &offsets, epilogue);
             });

@@ -96,7 +96,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
         let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = WorkTiles::new(k, &config, (extents, (None, None)), count(depths, depth), None);
+        let parts = WorkTiles::new(k, &config, extents, (None, None), count(depths, depth), None);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
         }
@@ -204,8 +204,8 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.wide().pairs(config.pairs);
             let accumulators = accumulators.variables();
-            let threads = (threads_of_block(k, &config), &accumulators);
-            parts.sum(k, split, part, threads, |k| {
+            let threads = threads_of_block(k, &config);
+            parts.sum(k, split, part, threads, &accumulators, |k| {
                 let epilogue = epilogue.reduce(k, &accumulators, tile, |k| store.first(k, &first));
                 store.all(k, &accumulators, &first, &plan.offsets, epilogue);
             });

@@ -40,7 +40,7 @@ impl Plan {
         let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = WorkTiles::new(k, config, (tiles, output.groups()), sizes.steps, split);
+        let parts = WorkTiles::new(k, config, tiles, output.groups(), sizes.steps, split);
         let (plan, thread) = (self, k.thread_idx().x);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
@@ -82,7 +82,7 @@ impl Plan {
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreMethod::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
-                (_, Some(order)) => warps.consume_ordered(k, (parts, order)),
+                (_, Some(order)) => warps.consume_ordered(k, parts, order),
                 (_, None) => warps.consume(k, parts),
             }
             warps.store.finish();

@@ -49,7 +49,8 @@ impl Operand {
     #[inline]
     fn new(
         config: &GemmConfig,
-        (scalar, major): (Scalar, Major),
+        scalar: Scalar,
+        major: Major,
         [rows, fetched]: [u32; 2],
     ) -> Result<Operand, GemmError> {
         let GemmConfig { tile: [_, _, depth], stages, .. } = *config;
@@ -145,8 +146,8 @@ impl Plan {
             mma,
             offsets,
             shape: [blocks, config.rows_of_products() / blocks, columns],
-            a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
-            b: Operand::new(config, (b, config.major_b), [n, n])?,
+            a: Operand::new(config, a, config.major_a, [rows_a, m])?,
+            b: Operand::new(config, b, config.major_b, [n, n])?,
             store,
         })
     }

@@ -78,9 +78,6 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     }
 }
 
-/// A block's parts of tiles, and the barrier that makes its two warp groups take turns.
-type Ordered<'b> = (WorkTiles<'b>, OrderedBarrier<'b>);
-
 /// A consumer warp group: multiplies, applies the epilogue and stores its rows of D.
 pub(crate) struct Consumer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
@@ -100,12 +97,13 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
         parts.for_each(k, self.pipe.consumer(), |_, part, state| {
             let is_idle = parts.tiles.is_behind(part.tile, self.threads.group * WGMMA_ROWS);
-            let (skipped, steps) = ((state, ()), part.steps());
-            let (state, ()) = self.products.unless((is_idle, steps), skipped, |k| {
+            let steps = part.steps();
+            let (state, ()) = self.products.unless(is_idle, steps, state, (), |k| {
                 let acc = self.accumulators(k);
-                let state = self.products.multiply(&acc, (state, steps), |_| {});
-                let accumulators = (self.threads, &acc.variables());
-                parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
+                let state = self.products.multiply(&acc, state, steps, |_| {});
+                parts.sum(k, self.split, part, self.threads, &acc.variables(), |k| {
+                    self.write(k, &acc, part.tile);
+                });
                 (state, ())
             });
             state
@@ -113,15 +111,20 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     }
 
     /// Ping-pong: each group works on its own tiles, and multiplies while the other one stores. It
-    /// skips the stages of the other group's tile.
+    /// skips the stages of the other group's tile. `order` makes the two groups take turns.
     #[inline]
-    pub(crate) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
+    pub(crate) fn consume_ordered(
+        &self,
+        k: &mut Body<'b, '_>,
+        parts: WorkTiles<'b>,
+        order: OrderedBarrier<'b>,
+    ) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
         let start = (self.pipe.consumer().skip(group * steps), order.start(group));
         parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
             let acc = self.accumulators(k);
             order.wait(group, parity);
-            let state = self.products.multiply(&acc, (state, steps), |_| {
+            let state = self.products.multiply(&acc, state, steps, |_| {
                 order.arrive(group, self.products.leader());
             });
             self.write(k, &acc, tile);
@@ -141,7 +144,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (start, steps) = ((self.pipe.consumer(), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |_, tile, (state, before)| {
             let is_idle = tiles.is_behind(tile, self.threads.group * WGMMA_ROWS);
-            self.products.unless((is_idle, steps), (state, before), |k| {
+            self.products.unless(is_idle, steps, state, before, |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));
                 let state = self.products.run_over(&acc, state, steps, parts, |k, part| {
                     k.if_(before.row.ge(0), |_| self.store.part(origin, &kept, part));

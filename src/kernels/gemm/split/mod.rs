@@ -63,7 +63,8 @@ impl<'b> WorkTiles<'b> {
         k: &mut Body<'b, '_>,
         args: Option<&SplitArgs<'a>>,
         part: WorkTile<'b>,
-        (threads, accumulators): (Threads<'b>, &Registers<'b, S>),
+        threads: Threads<'b>,
+        accumulators: &Registers<'b, S>,
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
         let k: &mut Body<'b, '_> = &mut k.rescoped();

@@ -85,7 +85,8 @@ impl<'b> WorkTiles<'b> {
     pub(crate) fn new(
         k: &Body<'b, '_>,
         config: &GemmConfig,
-        (extents, groups): ([Val<'b, i32>; 3], Groups<'b>),
+        extents: [Val<'b, i32>; 3],
+        groups: Groups<'b>,
         steps: Val<'b, i32>,
         split: Option<&SplitArgs<'b>>,
     ) -> Self {

@@ -113,7 +113,7 @@ impl Both {
                     self.model.threads[warp][lane].order.insert(number);
                     if let Some(op) = strong {
                         let at = (absolute(warp, target), first);
-                        self.model.operate((warp, lane, number), at, op);
+                        self.model.operate(warp, lane, number, at, op);
                     }
                 }
             }
@@ -206,7 +206,7 @@ impl Both {
                 let target = Target::Shared(own);
                 for lane in lanes(warp, mask) {
                     let byte = first + lane % 8 * 4;
-                    races.copy_access(at, lane as u32, (target, true), &mut |f| f(byte, 4));
+                    races.copy_access(at, lane as u32, target, true, &mut |f| f(byte, 4));
                 }
                 for lane in lanes(warp, mask) {
                     let byte = first + lane % 8 * 4;
@@ -288,8 +288,8 @@ impl Both {
                     Some(_) if is_async => Some((0, &mut second)),
                     _ => None,
                 };
-                let issued =
-                    races.load_issue(at, lane, (rank, is_async, false), &mut first, source);
+                let write = MbarrierWrite { rank, is_async, reduces: false };
+                let issued = races.load_issue(at, lane, write, &mut first, source);
                 self.issued.push((warp, issued));
                 let lane = lane as usize;
                 let mut new = done(Target::Shared(rank), to..to + size(to), true);

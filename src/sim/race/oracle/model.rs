@@ -248,7 +248,9 @@ impl Model {
 
     pub(super) fn operate(
         &mut self,
-        (warp, lane, number): (usize, usize, usize),
+        warp: usize,
+        lane: usize,
+        number: usize,
         at: (Target, usize),
         op: Strong,
     ) {
