@@ -153,7 +153,11 @@ impl Flow<'_> {
                 data.results.first().into_iter().for_each(|result| self.set(*result, source));
                 return;
             }
-            _ => passed,
+            Op::Const(_) | Op::Mem(_) | Op::Cache(_) | Op::Mma(_) | Op::Warp(_) | Op::Thread(_) => {
+                passed
+            }
+            Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) => passed,
+            Op::Sync(_) | Op::Mbarrier(_) | Op::AsyncCopy(_) | Op::Diagnostic(_) => passed,
         };
         for result in &data.results {
             self.set(*result, source);
@@ -220,31 +224,36 @@ impl Flow<'_> {
             Op::Mem(Mem::AssumeBetween { value, low, high }) => of("promised value", value)
                 .or_else(|| of("promised value", low))
                 .or_else(|| of("promised value", high)),
-            op => {
-                let info = op.info()?;
-                if info.effect == Effect::Pure {
-                    return None;
-                }
-                let operands = op.operands();
-                let mut all = info.operands.iter().chain(info.list.iter().cycle()).zip(&operands);
-                all.find_map(
-                    |((name, constraint), value)| {
-                        if is_data(op, name, *constraint) { None } else { of(name, value) }
-                    },
-                )
-            }
+            Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) => None,
+            Op::Mem(_)
+            | Op::Atomic(_)
+            | Op::Cache(_)
+            | Op::Mma(_)
+            | Op::Warp(_)
+            | Op::Thread(_) => self.decides(op),
+            Op::Sync(_) | Op::Mbarrier(_) | Op::AsyncCopy(_) => self.decides(op),
         }
+    }
+
+    /// Returns the first operand that is not only data, but depends on data.
+    fn decides(&self, op: OpId) -> Option<(&'static str, OpId)> {
+        let op = &self.ir.ops[op].op;
+        let info = op.info().filter(|info| info.effect != Effect::Pure)?;
+        let operands = op.operands();
+        let mut all = info.operands.iter().chain(info.list.iter().cycle()).zip(&operands);
+        all.find_map(|((name, constraint), value)| {
+            let source = self.source(*value).filter(|_| !is_data(op, name, *constraint));
+            source.map(|source| (*name, source))
+        })
     }
 }
 
 /// Returns whether an operation with effects only stores, sends, combines or multiplies the operand,
 /// so that it does the same for every value.
 fn is_data(op: &Op, name: &str, constraint: Constraint) -> bool {
-    match op {
-        Op::Mma(_) => {
-            constraint != Constraint::U64
-                && matches!(name, "a" | "b" | "value" | "values" | "vector")
-        }
-        _ => matches!(name, "value" | "vector" | "compare" | "pred"),
+    if let Op::Mma(_) = op {
+        return constraint != Constraint::U64
+            && matches!(name, "a" | "b" | "value" | "values" | "vector");
     }
+    matches!(name, "value" | "vector" | "compare" | "pred")
 }
