@@ -27,7 +27,8 @@ impl fmt::Display for DataUse {
         let DataUse { op, location, operand, source, source_location } = self;
         write!(
             f,
-            "the {operand} of `{op}` at {location} depends on what `{source}` at {source_location} reads"
+            "the {operand} of `{op}` at {location} depends on what `{source}` at {source_location} \
+             reads"
         )
     }
 }
@@ -195,6 +196,10 @@ impl Flow<'_> {
     fn use_of(&self, op: OpId) -> Option<(&'static str, OpId)> {
         let data = &self.ir.ops[op];
         let of = |name, value: &Value| self.source(*value).map(|source| (name, source));
+        let is_integer = |value: &Value| {
+            let ty = self.ir.type_of(*value);
+            matches!(ty, Type::Scalar(scalar) if scalar.is_int())
+        };
         match &data.op {
             Op::Const(_) => None,
             Op::Control(Control::If { cond, .. }) => of("condition", cond),
@@ -207,7 +212,7 @@ impl Flow<'_> {
             // Its text may do anything with what it gets.
             Op::Inline(inline) => inline.operands.iter().find_map(|value| of("operand", value)),
             // Division by zero is a fault.
-            Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) if matches!(self.ir.type_of(*rhs), Type::Scalar(scalar) if scalar.is_int()) => {
+            Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) if is_integer(rhs) => {
                 of("divisor", rhs)
             }
             // A pointer into another space, and a block that the cluster does not have, are faults.
@@ -248,8 +253,8 @@ impl Flow<'_> {
     }
 }
 
-/// Returns whether an operation with effects only stores, sends, combines or multiplies the operand,
-/// so that it does the same for every value.
+/// Returns whether an operation with effects only stores, sends, combines or multiplies the
+/// operand, so that it does the same for every value.
 fn is_data(op: &Op, name: &str, constraint: Constraint) -> bool {
     if let Op::Mma(_) = op {
         return constraint != Constraint::U64
