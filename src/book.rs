@@ -1,4 +1,5 @@
-//! Compiles and runs the listings of the book as doc tests.
+//! Compiles and runs the listings of the book as doc tests. Those of the chapter on tuning are tests
+//! of the crate `tilewright-tune`.
 
 /// Declares a module for each chapter, with the chapter as its documentation.
 macro_rules! chapters {
@@ -32,7 +33,6 @@ chapters! {
     pytorch = "18-pytorch.md",
     timing = "19-timing.md",
     slow = "20-slow.md",
-    tuning = "21-tuning.md",
     ptx = "22-ptx.md",
     splitting = "23-splitting.md",
     safety = "24-safety.md",

@@ -120,3 +120,8 @@ pub use transpose::TransposeTunable;
 pub use tunable::{FunctionOf, Loadable, Tunable};
 pub use tuner::{Compared, Tuner};
 pub use workload::{Window, Workload};
+
+/// Compiles and runs the listings of the book's chapter on tuning as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../book/src/21-tuning.md")]
+mod book {}
