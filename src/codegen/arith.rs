@@ -373,7 +373,7 @@ impl Entry<'_> {
         match (to.class(), cond) {
             (Class::Pred, Operand::Reg(guard)) => {
                 self.mov(to, b);
-                self.guarded((guard, false), &["mov.pred"], &[to.into(), a]);
+                self.guarded(guard, &["mov.pred"], &[to.into(), a]);
             }
             (Class::Pred, Operand::Const(cond)) => {
                 self.mov(to, if cond == Const::new(Scalar::Bool, 1) { a } else { b });

@@ -81,8 +81,7 @@ impl Entry<'_> {
         self.text.push(part);
     }
 
-    pub(super) fn label(&mut self, label: (&str, u32, &str)) {
-        let (kind, number, part) = label;
+    pub(super) fn label(&mut self, kind: &str, number: u32, part: &str) {
         self.text.begin();
         self.label_name(kind, number, part);
         self.text.push(":\n");
@@ -254,7 +253,7 @@ impl Entry<'_> {
             if !self.is_empty(then_region) {
                 self.jump(Some((guard, !holds)), Target::Label("if", number, "_end"));
                 self.indented(then_region);
-                self.label(("if", number, "_end"));
+                self.label("if", number, "_end");
                 self.reachable = true;
             }
             return;
@@ -267,11 +266,11 @@ impl Entry<'_> {
             self.jump(None, Target::Label("if", number, "_end"));
             self.text.dedent();
         }
-        self.label(("if", number, "_else"));
+        self.label("if", number, "_else");
         self.reachable = true;
         self.indented(else_region);
         if then_falls {
-            self.label(("if", number, "_end"));
+            self.label("if", number, "_end");
             self.reachable = true;
         }
     }
@@ -294,11 +293,11 @@ impl Entry<'_> {
         let copies = self.copies(init, &ir.regions[body].args, true);
         self.copy(&copies);
         let number = self.open_loop(id, false);
-        self.label(("loop", number, ""));
+        self.label("loop", number, "");
         self.indented(body);
         let end_used = self.loops.pop().is_some_and(|open| open.end_used);
         if end_used {
-            self.label(("loop", number, "_end"));
+            self.label("loop", number, "_end");
         }
         self.reachable = end_used;
     }
@@ -338,18 +337,18 @@ impl Entry<'_> {
         }
         let to = self.def(index);
         self.mov(to, lo);
-        self.label(("for", number, ""));
+        self.label("for", number, "");
         self.indented(body);
         let Some(open) = self.loops.pop() else { return };
         if open.next_used {
-            self.label(("for", number, "_next"));
+            self.label("for", number, "_next");
         }
         let repeats = open.next_falls || open.next_used;
         if repeats {
             self.next_index(id, number, index, hi, step);
         }
         if skips || open.end_used {
-            self.label(("for", number, "_end"));
+            self.label("for", number, "_end");
         }
         self.reachable = skips || open.end_used || repeats;
     }

@@ -90,7 +90,7 @@ impl Entry<'_> {
             let bits = self.bits_of(*value);
             self.record(record, "b64", AssertBuffer::VALUES + 8 * i, bits);
         }
-        self.label(("assert", number, "_end"));
+        self.label("assert", number, "_end");
     }
 
     /// Stores a part of a record.

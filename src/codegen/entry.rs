@@ -552,12 +552,10 @@ impl<'a> Entry<'a> {
         self.rest(name, operands);
     }
 
-    /// Like [`ins`](Entry::ins), executed only if the predicate `guard` holds (or does not hold, if
-    /// its flag is set).
-    pub(super) fn guarded(&mut self, guard: (Reg, bool), name: &[&str], operands: &[Operand]) {
-        let (reg, negated) = guard;
+    /// Like [`ins`](Entry::ins), executed only if the predicate `guard` holds.
+    pub(super) fn guarded(&mut self, guard: Reg, name: &[&str], operands: &[Operand]) {
         self.begin();
-        self.guard(reg, negated);
+        self.guard(guard, false);
         self.rest(name, operands);
     }
 

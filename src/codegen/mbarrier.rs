@@ -122,7 +122,7 @@ impl Entry<'_> {
         let (address, phase) = (self.address_of(barrier, index), self.phase(phase));
         let (done, number) = (self.temp(Class::Pred), self.number());
         let waits = if self.ir.target.offers(ir::Target::SM_90) { "try" } else { "test" };
-        self.label(("wait", number, ""));
+        self.label("wait", number, "");
         let name = format!("mbarrier.{waits}_wait{parity}.shared.b64");
         self.tested(&name, done, address, phase);
         self.jump(Some((done, true)), Target::Label("wait", number, ""));
