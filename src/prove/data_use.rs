@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ir::op::{Arith, Constraint, Control, Diagnostic, Effect, Mem, Mma, Op, Warp};
 use crate::ir::types::{Space, Type};
-use crate::ir::{Entity, Kernel, KernelIr, OpId, SourceLocation, Value};
+use crate::ir::{Entity, Kernel, KernelIr, OpId, SourceLocation, Value, VarId};
 
 /// A place where the course of a kernel depends on the contents of its buffers: a branch, a loop's
 /// range, an address, a divisor, an assertion. [`Kernel::data_use`] finds it.
@@ -108,20 +108,11 @@ impl Flow<'_> {
     }
 
     fn set(&mut self, value: Value, source: Option<OpId>) {
-        let found = &mut self.values[value.index()];
-        if found.is_none() && source.is_some() {
-            *found = source;
-            self.changed = true;
-        }
+        self.changed |= keep_first(&mut self.values[value.index()], source);
     }
 
-    fn set_var(&mut self, op: OpId, source: Option<OpId>) {
-        let Some(var) = self.ir.ops[op].op.var() else { return };
-        let found = &mut self.vars[var.index()];
-        if found.is_none() && source.is_some() {
-            *found = source;
-            self.changed = true;
-        }
+    fn set_var(&mut self, var: VarId, source: Option<OpId>) {
+        self.changed |= keep_first(&mut self.vars[var.index()], source);
     }
 
     fn pass(&mut self, to: &[Value], from: &[Value]) {
@@ -145,18 +136,20 @@ impl Flow<'_> {
             }
             Op::Atomic(_) | Op::Mma(Mma::Ldmatrix { .. }) | Op::Inline(_) => Some(op),
             Op::Mem(Mem::GetVar { var, .. }) => self.vars[var.index()],
-            Op::Mem(Mem::SetVar { .. }) => return self.set_var(op, passed),
-            // The products of what is in shared memory or comes from it.
-            Op::Mma(_) if data.op.var().is_some() => return self.set_var(op, Some(op)),
+            Op::Mem(Mem::SetVar { var, .. }) => return self.set_var(*var, passed),
+            Op::Mma(_) => match data.op.var() {
+                // The products of what is in shared memory or comes from it.
+                Some(var) => return self.set_var(var, Some(op)),
+                None => passed,
+            },
             Op::Warp(Warp::Shfl { value, .. }) => {
                 // Whether the other lane is in the segment does not depend on its value.
-                let source = self.source(*value);
-                data.results.first().into_iter().for_each(|result| self.set(*result, source));
+                if let Some(result) = data.results.first() {
+                    self.set(*result, self.source(*value));
+                }
                 return;
             }
-            Op::Const(_) | Op::Mem(_) | Op::Cache(_) | Op::Mma(_) | Op::Warp(_) | Op::Thread(_) => {
-                passed
-            }
+            Op::Const(_) | Op::Mem(_) | Op::Cache(_) | Op::Warp(_) | Op::Thread(_) => passed,
             Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) => passed,
             Op::Sync(_) | Op::Mbarrier(_) | Op::AsyncCopy(_) | Op::Diagnostic(_) => passed,
         };
@@ -251,6 +244,13 @@ impl Flow<'_> {
             source.map(|source| (*name, source))
         })
     }
+}
+
+/// Sets a source that is not known yet. Returns whether that changed it.
+fn keep_first(known: &mut Option<OpId>, source: Option<OpId>) -> bool {
+    let changes = known.is_none() && source.is_some();
+    *known = known.or(source);
+    changes
 }
 
 /// Returns whether an operation with effects only stores, sends, combines or multiplies the
