@@ -113,7 +113,8 @@ impl SmallGemmConfig {
         weights: WeightFormat,
         problem: &SmallGemmProblem,
     ) -> Result<Self, SmallGemmError> {
-        let has_groups = target.offers(Target::SM_90A) && weights.is_packed();
+        let is_packed = weights.is_packed();
+        let has_groups = target.offers(Target::SM_90A) && is_packed;
         let rows = problem.rows.max(1).checked_next_power_of_two().unwrap_or(64);
         let mma = if has_groups && rows >= 8 { MmaKind::WarpGroup } else { MmaKind::Warp };
         let rows = rows.min(match mma {
@@ -122,7 +123,6 @@ impl SmallGemmConfig {
             MmaKind::Warp => 32,
         });
         // Fitted to an H200, `docs/evidence/gpu.md`, "GEMM with few rows".
-        let is_packed = weights.is_packed();
         let (columns, warps, depth_warps, steps, stages) = match (mma, rows) {
             (MmaKind::WarpGroup, ..=16) => (16, 4, 2, 4, 4),
             (MmaKind::WarpGroup, 32) => (32, 4, 2, 4, 4),
@@ -181,29 +181,33 @@ impl SmallGemmConfig {
     ) -> Vec<Self> {
         let Ok(first) = Self::new(target, weights, problem) else { return Vec::new() };
         let mut all = vec![first];
-        let powers = |most: u32| (0..=most).map(|power| 1 << power);
+        let powers = || (0..=4).map(|power| 1 << power);
+        let grids: Vec<_> = powers()
+            .flat_map(|warps| powers().map(move |depth_warps| (warps, depth_warps)))
+            .filter(|(warps, depth_warps)| (128..=512).contains(&(32 * warps * depth_warps)))
+            .collect();
         let kinds = match first.mma {
             MmaKind::WarpGroup => vec![MmaKind::WarpGroup, MmaKind::Warp],
             MmaKind::Warp => vec![MmaKind::Warp],
         };
-        for mma in kinds {
-            for (warps, depth_warps) in
-                powers(4).flat_map(|warps| powers(4).map(move |depth_warps| (warps, depth_warps)))
-            {
-                for (columns, stages) in [16, 32, 64]
-                    .into_iter()
-                    .flat_map(|columns| [4, 8, 2].map(|stages| (columns, stages)))
-                {
-                    for steps in [stages, 2 * stages] {
-                        let config = SmallGemmConfig { mma, columns, warps, depth_warps, ..first };
-                        let config = SmallGemmConfig { steps, stages, splits: 1, ..config };
-                        let splits = config.filling_splits(problem);
-                        let config = SmallGemmConfig { splits, ..config };
-                        let is_usual = (128..=512).contains(&config.threads());
-                        if is_usual && config.check().is_ok() && !all.contains(&config) {
-                            all.push(config);
-                        }
-                    }
+        let blocks = kinds.into_iter().flat_map(|mma| {
+            let grids = grids.iter();
+            grids.map(move |&(warps, depth_warps)| SmallGemmConfig {
+                mma,
+                warps,
+                depth_warps,
+                splits: 1,
+                ..first
+            })
+        });
+        for (block, columns) in
+            blocks.flat_map(|block| [16, 32, 64].map(|columns| (block, columns)))
+        {
+            for (stages, steps) in [(4, 4), (4, 8), (8, 8), (8, 16), (2, 2), (2, 4)] {
+                let config = SmallGemmConfig { columns, stages, steps, ..block };
+                let config = SmallGemmConfig { splits: config.filling_splits(problem), ..config };
+                if config.check().is_ok() && !all.contains(&config) {
+                    all.push(config);
                 }
             }
         }

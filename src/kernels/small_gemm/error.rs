@@ -71,3 +71,8 @@ macro_rules! from {
 }
 
 from!(LayoutError Layout BuildErrors Build RuntimeError Runtime);
+
+/// Returns the word of an error for whether something is there.
+pub(super) fn some_or_no(is_there: bool) -> &'static str {
+    if is_there { "some" } else { "no" }
+}

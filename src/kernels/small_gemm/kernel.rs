@@ -207,7 +207,10 @@ impl<'b> Block<'b> {
             k.cp_async_commit_group();
         }
         let slabs = self.config.activations();
-        let groups = (mma == MmaKind::WarpGroup).then(|| self.warp_group(k));
+        let groups = match mma {
+            MmaKind::Warp => None,
+            MmaKind::WarpGroup => Some(self.warp_group(k)),
+        };
         k.for_(range(self.first, self.end), (), |k, slab, ()| {
             let base = self.base(slab);
             let odd = (slab - self.first) & 1;

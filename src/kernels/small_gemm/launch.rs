@@ -9,7 +9,7 @@ use super::super::ready::{Launch, ReadyKernel};
 use super::super::split::SplitWorkspace;
 use super::SmallGemm;
 use super::config::{Exchange, LaunchStart, SmallGemmConfig};
-use super::error::SmallGemmError;
+use super::error::{SmallGemmError, some_or_no};
 use super::kernel::{Params, Signature};
 use super::problem::SmallGemmProblem;
 
@@ -20,7 +20,8 @@ pub struct SmallGemmArgs<'h, T, W = u32> {
     /// The words of the [`PackedWeights`](super::PackedWeights), or the matrix `[columns, depth]`.
     pub weights: &'h Buffer<W>,
     /// The scales of the [`PackedWeights`](super::PackedWeights), or those of
-    /// [`pack_scales`](super::pack_scales); `None` for [`WeightFormat::Full`](super::WeightFormat::Full).
+    /// [`pack_scales`](super::pack_scales); `None` for
+    /// [`WeightFormat::Full`](super::WeightFormat::Full).
     pub scales: Option<&'h Buffer<T>>,
     /// D, `[rows, columns]`.
     pub d: &'h mut Buffer<T>,
@@ -56,9 +57,9 @@ impl<T: VectorElement<2>, W: Element> ReadyKernel for SmallGemm<T, W> {
 
     /// # Errors
     /// Those of [`SmallGemmProblem::check`]; [`SmallGemmError::Depth`] if K is no multiple of
-    /// [`depth_multiple`](super::WeightFormat::depth_multiple); [`SmallGemmError::Scales`] if they are missing, or if there
-    /// are some and the format has none; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// [`depth_multiple`](super::WeightFormat::depth_multiple); [`SmallGemmError::Scales`] if they
+    /// are missing, or if there are some and the format has none; buffers that are too short or
+    /// misaligned; those of [`Function::launch`].
     fn launch(
         &self,
         problem: &SmallGemmProblem,
@@ -75,8 +76,7 @@ impl<T: VectorElement<2>, W: Element> ReadyKernel for SmallGemm<T, W> {
         }
         let (found, needed) = (scales.is_some(), format.group().is_some());
         if found != needed {
-            let name = |has| if has { "some" } else { "no" };
-            let (found, needed) = (name(found), name(needed));
+            let [found, needed] = [found, needed].map(some_or_no);
             return Err(SmallGemmError::Scales { format, found, needed });
         }
         // A stands in for what is missing; the kernel does not read it.

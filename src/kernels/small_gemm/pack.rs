@@ -1,11 +1,11 @@
-//! [`PackedWeights`]: packs 4-bit weights and scales on the host, from the order of a checkpoint into the
-//! order in which the kernel's threads read them. Both orders are layouts.
+//! [`PackedWeights`]: packs 4-bit weights and scales on the host, from the order of a checkpoint
+//! into the order in which the kernel's threads read them. Both orders are layouts.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Element, bf16, f16};
 use crate::layout::{Layout, LayoutError, LayoutRef};
 
-use super::error::SmallGemmError;
+use super::error::{SmallGemmError, some_or_no};
 use super::problem::SmallGemmProblem;
 use super::weights::{WeightFormat, ZeroPoints};
 
@@ -139,8 +139,8 @@ impl<T: Element> PackedWeights<T> {
         let groups = depth.div_ceil(group.len(depth));
         let (needed, found) = (wanted == ZeroPoints::Present, zeros.is_some());
         if needed != found {
-            let name = |has| if has { "some" } else { "no" };
-            return Err(SmallGemmError::ZeroPoints { found: name(found), needed: name(needed) });
+            let [found, needed] = [found, needed].map(some_or_no);
+            return Err(SmallGemmError::ZeroPoints { found, needed });
         }
         let weights = Axes::new(&packing.layout(columns, depth)?)?;
         let of_zeros = Axes::new(&packing.zero_layout(columns, groups)?)?;
