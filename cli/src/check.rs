@@ -69,7 +69,7 @@ fn text(ran: &Ran, options: &Options) -> String {
     match &ran.found {
         Ok(()) => {
             let mut text = format!("{kernel}: no fault under {schedules} schedules\n");
-            text += &match &ran.data_use {
+            text += &match ran.verified.data_use() {
                 Some(found) => format!("  this holds for this data only: {found}\n"),
                 None if options.kernel.equal_stores => format!("  this holds for {ALL_DATA}\n"),
                 None => format!("  with `--equal-stores` this would hold for {ALL_DATA}\n"),
@@ -89,9 +89,6 @@ fn json(ran: &Ran, schedules: u32) -> Json {
         ("schedules", Json::Number(schedules.into())),
         ("ok", Json::Bool(ran.found.is_ok())),
     ];
-    if ran.found.is_ok() {
-        fields.push(("data_use", Json::option(ran.data_use.as_ref(), Json::text)));
-    }
     if let Err(error) = &ran.found {
         fields.push(("verdict", Json::text(summary(error))));
         fields.push(("report", Json::text(error)));
@@ -103,6 +100,9 @@ fn json(ran: &Ran, schedules: u32) -> Json {
             let all = [fault].into_iter().chain(&fault.also).map(fault_json);
             fields.push(("faults", Json::List(all.collect())));
         }
+    } else {
+        let data_use = ran.verified.data_use();
+        fields.push(("data_use", Json::option(data_use.as_ref(), Json::text)));
     }
     if !ran.printed.is_empty() {
         fields.push(("buffers", Json::List(ran.printed.iter().map(buffer_json).collect())));

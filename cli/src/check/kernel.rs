@@ -8,7 +8,6 @@ use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{Kernel, KernelIr, Param, Target, Untyped, Violation, parse_kernels};
 use tilewright::kernels::Built;
 use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmError, GemmProblem, InputTypes, Machine};
-use tilewright::prove::DataUse;
 use tilewright::runtime::{AnyBuffer, Device, Grid, RuntimeError};
 use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
@@ -88,9 +87,8 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
 /// A kernel's run.
 pub(crate) struct Ran {
     pub(crate) kernel: String,
+    pub(crate) verified: Kernel<Untyped>,
     pub(crate) found: Result<(), RunError>,
-    /// Where what the kernel does depends on the contents of its buffers.
-    pub(crate) data_use: Option<DataUse>,
     /// The buffers that the user wants to see. None after a fault.
     pub(crate) printed: Vec<Printed>,
 }
@@ -110,8 +108,8 @@ pub(super) fn variant(error: &impl Debug) -> String {
 
 /// Returns a kernel's run. An error that is not the kernel's doing counts as bad input.
 fn checked(
-    name: &str,
-    kernel: &Kernel<Untyped>,
+    name: String,
+    verified: Kernel<Untyped>,
     found: Result<(), RunError>,
 ) -> Result<Ran, Failure> {
     match &found {
@@ -126,12 +124,7 @@ fn checked(
         {
             Err(Failure::input(format!("kernel `{name}`: {error}")))
         }
-        _ => Ok(Ran {
-            kernel: name.to_owned(),
-            found,
-            data_use: kernel.data_use(),
-            printed: Vec::new(),
-        }),
+        _ => Ok(Ran { kernel: name, verified, found, printed: Vec::new() }),
     }
 }
 
@@ -226,9 +219,9 @@ fn of_file(
         let grid = Grid::new(options.grid, block);
         let grid = options.cluster.map_or(grid, |cluster| grid.cluster(cluster));
         let found = simulate(ir, grid, &args, simulator);
-        let mut ran = checked(&ir.name, &kernel, found.map(|_| ()))?;
+        let mut ran = checked(ir.name.clone(), kernel, found.map(|_| ()))?;
         if ran.found.is_ok() {
-            ran.printed = printed(ir, &owned, print);
+            ran.printed = printed(ran.verified.ir(), &owned, print);
         }
         Ok(ran)
     };
@@ -269,7 +262,7 @@ fn of_gemm(
         },
         Err(error) => return Err(Failure::input(error)),
     };
-    checked(&config.to_string(), &kernel, found)
+    checked(config.to_string(), kernel, found)
 }
 
 /// Multiplies matrices of small values, with the configuration's epilogue.
