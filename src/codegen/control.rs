@@ -67,7 +67,7 @@ impl Entry<'_> {
                 let copies = self.copies_of(id);
                 self.copy(&copies);
                 if let Some(target) = self.target_of(id) {
-                    self.jump(None, target);
+                    self.jump(target);
                 }
                 self.reachable = false;
             }
@@ -87,11 +87,20 @@ impl Entry<'_> {
         self.text.push(":\n");
     }
 
-    pub(super) fn jump(&mut self, guard: Option<(Reg, bool)>, target: Target) {
+    /// Jumps in every thread.
+    pub(super) fn jump(&mut self, target: Target) {
         self.begin();
-        if let Some((reg, negated)) = guard {
-            self.guard(reg, negated);
-        }
+        self.finish_jump(target);
+    }
+
+    /// Jumps in the threads in which the predicate is true, or false if it is `negated`.
+    pub(super) fn jump_if(&mut self, predicate: Reg, negated: bool, target: Target) {
+        self.begin();
+        self.guard(predicate, negated);
+        self.finish_jump(target);
+    }
+
+    fn finish_jump(&mut self, target: Target) {
         match target {
             Target::Return => self.text.push("ret"),
             Target::Label(kind, number, part) => {
@@ -235,13 +244,13 @@ impl Entry<'_> {
         };
         let else_region = else_region.filter(|region| !self.is_empty(*region));
         if let Some(target) = self.only_jump(then_region) {
-            self.jump(Some((guard, holds)), target);
+            self.jump_if(guard, holds, target);
             return else_region.map_or((), |region| self.region(region));
         }
         if let Some(else_region) = else_region
             && let Some(target) = self.only_jump(else_region)
         {
-            self.jump(Some((guard, !holds)), target);
+            self.jump_if(guard, !holds, target);
             return self.region(then_region);
         }
         let (then_region, else_region, holds) = match else_region {
@@ -251,19 +260,19 @@ impl Entry<'_> {
         let number = self.number();
         let Some(else_region) = else_region else {
             if !self.is_empty(then_region) {
-                self.jump(Some((guard, !holds)), Target::Label("if", number, "_end"));
+                self.jump_if(guard, !holds, Target::Label("if", number, "_end"));
                 self.indented(then_region);
                 self.label("if", number, "_end");
                 self.reachable = true;
             }
             return;
         };
-        self.jump(Some((guard, !holds)), Target::Label("if", number, "_else"));
+        self.jump_if(guard, !holds, Target::Label("if", number, "_else"));
         self.indented(then_region);
         let then_falls = self.reachable;
         if then_falls {
             self.text.indent();
-            self.jump(None, Target::Label("if", number, "_end"));
+            self.jump(Target::Label("if", number, "_end"));
             self.text.dedent();
         }
         self.label("if", number, "_else");
@@ -326,7 +335,7 @@ impl Entry<'_> {
         let mut skip_if = |entry: &mut Self, compare: &str, a: Operand, b: Operand| {
             let skip = entry.temp(Class::Pred);
             entry.ins(&["setp.", compare, ".", ty], &[skip.into(), a, b]);
-            entry.jump(Some((skip, false)), end);
+            entry.jump_if(skip, false, end);
             skips = true;
         };
         if lo_known.is_none() || hi_known.is_none() {
@@ -375,7 +384,7 @@ impl Entry<'_> {
             self.ins(&["setp.gt.", unsigned], &operands);
             self.ins(&["add.", ty], &add);
         }
-        self.jump(Some((again, false)), Target::Label("for", number, ""));
+        self.jump_if(again, false, Target::Label("for", number, ""));
         self.text.dedent();
     }
 }

@@ -47,7 +47,7 @@ impl Entry<'_> {
         let number = self.number();
         let end = Target::Label("assert", number, "_end");
         if let Operand::Reg(holds) = self.operand(cond) {
-            self.jump(Some((holds, negated)), end);
+            self.jump_if(holds, negated, end);
         }
         let (buffer, record) = (self.temp(Class::B64), self.temp(Class::B64));
         let skip = self.temp(Class::Pred);
@@ -58,7 +58,7 @@ impl Entry<'_> {
         self.text.push(AssertBuffer::PARAM);
         self.text.push("];\n");
         self.ins(&["setp.eq.u64"], &[skip.into(), buffer.into(), Operand::Int(0)]);
-        self.jump(Some((skip, false)), end);
+        self.jump_if(skip, false, end);
         self.ins(&["cvta.to.global.u64"], &[buffer.into(), buffer.into()]);
         self.begin();
         self.text.push("atom.global.add.u64 ");
@@ -68,7 +68,7 @@ impl Entry<'_> {
         self.text.push("], 1;\n");
         let records = Operand::Int(AssertBuffer::RECORDS as i64);
         self.ins(&["setp.ge.u64"], &[skip.into(), record.into(), records]);
-        self.jump(Some((skip, false)), end);
+        self.jump_if(skip, false, end);
         let bytes = Operand::Int(AssertBuffer::RECORD_BYTES as i64);
         self.ins(&["mad.lo.u64"], &[record.into(), record.into(), bytes, buffer.into()]);
 

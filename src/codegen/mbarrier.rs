@@ -125,6 +125,6 @@ impl Entry<'_> {
         self.label("wait", number, "");
         let name = format!("mbarrier.{waits}_wait{parity}.shared.b64");
         self.tested(&name, done, address, phase);
-        self.jump(Some((done, true)), Target::Label("wait", number, ""));
+        self.jump_if(done, true, Target::Label("wait", number, ""));
     }
 }

@@ -7,7 +7,7 @@ use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::Grid;
 use tilewright::tensor::atom::TiledMma;
 use tilewright::tensor::copy::copy;
-use tilewright::tensor::mma::{AccumulatorRows, OnlineSoftmax};
+use tilewright::tensor::mma::{AccumulatorRows, OnlineSoftmax, SoftmaxEnd};
 use tilewright::tensor::view::Tensor;
 
 use crate::support::device;
@@ -68,7 +68,7 @@ fn tiles_become_the_softmax_of_the_row() {
                 }
                 softmax
             });
-            let [inverse, of_row] = softmax.finish(&rows, scale);
+            let SoftmaxEnd { inverse, lse: of_row } = softmax.finish(&rows, scale);
             OnlineSoftmax::rescale(&rows, &sums, inverse, false);
             let y = Tensor::new(y, layout!((16, 8) : (8, 1)));
             copy(&sums, &thr.partition_c(&y));

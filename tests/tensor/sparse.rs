@@ -5,6 +5,7 @@ use crate::support::device;
 use crate::support::rng::Rng;
 
 use tilewright::arch::{Major, sparse_metadata_at};
+use tilewright::ir::builder::SparseMetadata;
 use tilewright::ir::op::{MmaOverflow, ProxySpace, WgmmaForm};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
@@ -134,7 +135,8 @@ fn check_sync<A: Small, B: Small>(device: &Device, mma: &SparseMma, c: ValType, 
                 ($ty:ty, $zero:expr) => {{
                     let registers = k.registers::<$ty>(sums);
                     registers.fill($zero);
-                    k.mma_sync_sp(&registers, a, b, e, selector, MmaOverflow::Wrap);
+                    let metadata = SparseMetadata { word: e, selector };
+                    k.mma_sync_sp(&registers, a, b, metadata, MmaOverflow::Wrap);
                     for i in 0..sums {
                         let word = registers.get(i).bitcast::<u32>();
                         d.store(lane * sums as i32 + i as i32, word);
@@ -281,7 +283,7 @@ fn check_wgmma<A: Small, B: Small>(device: &Device, half: Wgmma, rng: &mut Rng) 
                 let (a_at, b_at) =
                     (tile_a.matrix_descriptor(a_bits), tile_b.matrix_descriptor(b_bits));
                 let part = a.load_any(t * 4, 4).unwrap().cast(types[0]).unwrap();
-                let e = e.load(t);
+                let metadata = SparseMetadata { word: e.load(t), selector };
                 macro_rules! run {
                     ($ty:ty, $zero:expr) => {{
                         let registers = k.registers::<$ty>(sums);
@@ -289,17 +291,9 @@ fn check_wgmma<A: Small, B: Small>(device: &Device, half: Wgmma, rng: &mut Rng) 
                         k.wgmma_fence();
                         let form = WgmmaForm::default();
                         if in_registers {
-                            k.wgmma_rs_sp(
-                                &registers,
-                                part,
-                                b_at,
-                                types[1],
-                                (e, selector),
-                                false,
-                                form,
-                            );
+                            k.wgmma_rs_sp(&registers, part, b_at, types[1], metadata, false, form);
                         } else {
-                            k.wgmma_sp(&registers, types, [a_at, b_at], (e, selector), false, form);
+                            k.wgmma_sp(&registers, types, [a_at, b_at], metadata, false, form);
                         }
                         k.wgmma_commit_group();
                         k.wgmma_wait_group(0);
@@ -454,7 +448,8 @@ fn elements_that_are_not_met_do_not_count() {
         let [a, b] = [a, b].map(|x| x.load_any(lane * 2, 2).unwrap().cast(Scalar::F16).unwrap());
         let registers = k.registers::<f32>(4);
         registers.fill(0.0);
-        k.mma_sync_sp(&registers, a, b, e.load(lane), 0, MmaOverflow::Wrap);
+        let metadata = SparseMetadata { word: e.load(lane), selector: 0 };
+        k.mma_sync_sp(&registers, a, b, metadata, MmaOverflow::Wrap);
         (0..4).for_each(|i| d.store(lane * 4 + i as i32, registers.get(i)));
     })
     .unwrap();

@@ -113,6 +113,7 @@ pub use range::{Bound, IntoBound, IntoLimit};
 pub use report::Reported;
 pub use role::{Role, with_roles};
 pub use space::{GenericPointer, SpacePointer};
+pub use sparse::SparseMetadata;
 pub use typed::{
     Accumulator, Arithmetic, Bits, Converted, Fused, IntoIndex, IntoOperand, IntoVal, MemIndex,
     Ordered, Signed, TensorMapType, Ty,

@@ -7,6 +7,16 @@ use super::typed::{Accumulator, IntoVal, Val};
 use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
 use crate::ir::types::Scalar;
 
+/// A thread's metadata for a sparse MMA: which columns the kept elements of A come from.
+#[derive(Clone, Copy, Debug)]
+pub struct SparseMetadata<'b> {
+    /// The thread's word. It only counts in threads that `selector` chooses.
+    pub word: Val<'b, u32>,
+    /// Which threads of each group of four supply their words. It must be below
+    /// [`SparseMma::selectors`](crate::tensor::atom::SparseMma::selectors).
+    pub selector: u32,
+}
+
 /// # Sparse MMAs
 ///
 /// Multiplies by a structured-sparse A: of every 4 elements in a row of A 2 are kept, or of every 2
@@ -15,12 +25,10 @@ use crate::ir::types::Scalar;
 impl<'b> Body<'b, '_> {
     /// Computes as [`mma_sync`](Body::mma_sync) does, with a sparse A, 16 rows and 8 columns. `a`
     /// holds the thread's kept elements, distributed as in an `mma_sync` with half the K.
-    /// `metadata` says which columns they come from. One, two or all four threads of each group of
-    /// four supply it; `selector` says which, and must be below
-    /// [`SparseMma::selectors`](crate::tensor::atom::SparseMma::selectors). PTX ISA 9.7.14.6.3
-    /// `mma.sp::ordered_metadata`.
+    /// PTX ISA 9.7.14.6.3 `mma.sp::ordered_metadata`.
     ///
     /// ```
+    /// use tilewright::ir::builder::SparseMetadata;
     /// use tilewright::ir::op::MmaOverflow;
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
     ///
@@ -31,7 +39,8 @@ impl<'b> Body<'b, '_> {
     ///     let b: Val<'_, Vector<f16, 8>> = b.load_vector(lane * 8);
     ///     let accumulators = k.registers::<f32>(4);
     ///     accumulators.fill(0.0);
-    ///     k.mma_sync_sp(&accumulators, a, b, e.load(lane), 0, MmaOverflow::Wrap);
+    ///     let metadata = SparseMetadata { word: e.load(lane), selector: 0 };
+    ///     k.mma_sync_sp(&accumulators, a, b, metadata, MmaOverflow::Wrap);
     ///     (0..4).for_each(|i| d.store(lane * 4 + i, accumulators.get(i)));
     /// })?;
     /// let name = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 ";
@@ -44,14 +53,14 @@ impl<'b> Body<'b, '_> {
         d: &Registers<'_, D>,
         a: impl Into<AnyVector<'b>>,
         b: impl Into<AnyVector<'b>>,
-        metadata: impl IntoVal<'b, u32>,
-        selector: u32,
+        metadata: SparseMetadata<'b>,
         overflow: MmaOverflow,
     ) {
         let cx = self.context();
         let (a, b) = (a.into(), b.into());
         let shape = MmaShape { m: 16, n: 8, k: b.lanes() * 4 };
-        let (a, b, metadata) = (a.operand(cx), b.operand(cx), cx.operand_of(metadata));
+        let SparseMetadata { word, selector } = metadata;
+        let (a, b, metadata) = (a.operand(cx), b.operand(cx), cx.operand(word));
         let (d, first) = d.location();
         cx.emit(Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow });
     }
@@ -66,13 +75,14 @@ impl<'b> Body<'b, '_> {
         d: &Registers<'_, D>,
         [a_type, b_type]: [Scalar; 2],
         [a, b]: [Val<'b, u64>; 2],
-        (metadata, selector): (Val<'b, u32>, u32),
+        metadata: SparseMetadata<'b>,
         accumulate: impl IntoVal<'b, bool>,
         form: WgmmaForm,
     ) {
         let cx = self.context();
         let (a, b, accumulate) = (cx.operand(a), cx.operand(b), cx.operand_of(accumulate));
-        let (metadata, shape) = (cx.operand(metadata), wgmma_shape(a_type, d));
+        let SparseMetadata { word, selector } = metadata;
+        let (metadata, shape) = (cx.operand(word), wgmma_shape(a_type, d));
         let (d, first) = d.location();
         cx.emit(Mma::WgmmaSp {
             a,
@@ -99,14 +109,15 @@ impl<'b> Body<'b, '_> {
         a: impl Into<AnyVector<'b>>,
         b: Val<'b, u64>,
         b_type: Scalar,
-        (metadata, selector): (Val<'b, u32>, u32),
+        metadata: SparseMetadata<'b>,
         accumulate: impl IntoVal<'b, bool>,
         form: WgmmaForm,
     ) {
         let (cx, a) = (self.context(), a.into());
         let shape = wgmma_shape(a.elem(), d);
         let (a, b, accumulate) = (a.operand(cx), cx.operand(b), cx.operand_of(accumulate));
-        let metadata = cx.operand(metadata);
+        let SparseMetadata { word, selector } = metadata;
+        let metadata = cx.operand(word);
         let (d, first) = d.location();
         cx.emit(Mma::WgmmaRsSp {
             a,

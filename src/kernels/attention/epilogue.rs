@@ -4,7 +4,7 @@
 
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};
-use crate::tensor::mma::OnlineSoftmax;
+use crate::tensor::mma::{OnlineSoftmax, SoftmaxEnd};
 use crate::tensor::pipeline::{PipelineState, TmaStorePipeline};
 use crate::tensor::view::RegisterTensor;
 
@@ -22,30 +22,30 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         k: &mut Body<'b, '_>,
         item: Item<'b>,
         output: &RegisterTensor<'b, f32>,
-        [inverse, lse]: [[Val<'b, f32>; 2]; 2],
-        [q_state, v_state]: [PipelineState<'b>; 2],
+        ends: SoftmaxEnd<'b>,
+        q_state: PipelineState<'b>,
+        v_state: PipelineState<'b>,
     ) {
         let Shared { plan, args, pipes: [.., v_pipe], .. } = self.shared;
         let (config, rows, thread) = (&plan.config, &plan.output_rows, self.thread);
         let (leader, heads) = (thread.eq(0), config.packed_heads);
         k.if_(leader, |_| v_pipe.release(v_state));
-        OnlineSoftmax::rescale(rows, output, inverse, false);
+        OnlineSoftmax::rescale(rows, output, ends.inverse, false);
         let first = item.row + self.group * config.queries_of_group();
         let [row, column] = rows.origin(&plan.output, thread);
-        let own = Own { heads, first, head: item.head * heads, row };
-        item.store_lse(k, &args.params, (own, column), rows, lse);
+        let own = Own { heads, first, head: item.head * heads, row, column };
+        item.store_lse(k, &args.params, own, rows, ends.lse);
         let [head, _, batch] = item.heads(config, &args.params);
         match &args.output {
             Output::Rows(to) => {
-                let own = Own { head, ..own };
-                item.store_rows(k, (to, batch), (own, column), (rows, output));
+                item.store_rows(k, to, batch, Own { head, ..own }, rows, output);
                 // All threads must have read the next item's index before its tile of Q is
                 // released.
                 self.barrier.sync();
             }
             Output::Tiles(map) => {
-                let to = (*map, [item.query(first), head, batch]);
-                self.store_tiles(k, output, to, q_state);
+                let origin = [item.query(first), head, batch];
+                self.store_tiles(k, output, *map, origin, q_state);
             }
         }
         if !config.scores_ahead() && config.query_stages() > 1 {
@@ -60,7 +60,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         &self,
         k: &mut Body<'b, '_>,
         output: &RegisterTensor<'b, f32>,
-        (map, [query, head, batch]): (Val<'a, TensorMapMut<X, 4>>, [Val<'b, i32>; 3]),
+        map: Val<'a, TensorMapMut<X, 4>>,
+        [query, head, batch]: [Val<'b, i32>; 3],
         q_state: PipelineState<'b>,
     ) {
         let Shared { plan, tiles: [sq, ..], o_ring, .. } = self.shared;

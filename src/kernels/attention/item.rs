@@ -113,35 +113,37 @@ impl<'b> Item<'b> {
         &self,
         k: &mut Body<'b, '_>,
         args: &ParamsAt<'a>,
-        (own, column): (Own<'b>, Val<'b, i32>),
+        own: Own<'b>,
         rows: &AccumulatorRows,
         lse: impl IntoIterator<Item = Val<'b, f32>>,
     ) {
         for (offset, lse) in rows.row_offsets().iter().zip(lse) {
             let row = own.query(*offset);
             let at = own.head(*offset) * args.queries + self.query(row);
-            k.if_(column.eq(0) & row.lt(self.queries), |_| args.lse.store(at, lse));
+            k.if_(own.column.eq(0) & row.lt(self.queries), |_| args.lse.store(at, lse));
         }
     }
 
-    /// Stores the thread's rows of an output. `own` has the head in its sequence. `column` is the
-    /// thread's first column: twice its index among the four lanes that share rows. These lanes
-    /// exchange pairs of elements, so that each stores 8 neighbours at a time.
+    /// Stores the thread's rows of an output. `own.head` is the head in its sequence, `batch`. The
+    /// four lanes that share rows exchange pairs of elements, so that each stores 8 neighbours at a
+    /// time.
     #[inline]
     pub(super) fn store_rows<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        (to, batch): (&SequencesAt<'a, X>, Val<'b, i32>),
-        (own, column): (Own<'b>, Val<'b, i32>),
-        (rows, output): (&AccumulatorRows, &RegisterTensor<'b, f32>),
+        to: &SequencesAt<'a, X>,
+        batch: Val<'b, i32>,
+        own: Own<'b>,
+        rows: &AccumulatorRows,
+        output: &RegisterTensor<'b, f32>,
     ) {
         for (number, offset) in rows.row_offsets().iter().enumerate() {
             let row = own.query(*offset);
             let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
-            let to = to.o.offset(at + (column * 4).cvt::<i64>());
+            let to = to.o.offset(at + (own.column * 4).cvt::<i64>());
             let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<X>().bitcast();
             let words: Vec<Val<'b, u32>> = rows.row(output, number).chunks(2).map(pack).collect();
-            let transposed = |words: &[Val<'b, u32>]| transpose(k, column / 2, words);
+            let transposed = |words: &[Val<'b, u32>]| transpose(k, own.column / 2, words);
             let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
             k.if_(row.lt(self.queries), |_| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
@@ -153,36 +155,34 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Applies the softcap to the scores of a tile, and masks them if the mask cuts through it. The
-    /// tile has `count` queries from `first` on, and the keys from `column` on. `thread` is the
-    /// thread's index in `mma`.
+    /// Applies the softcap to a tile of scores, and masks them if the mask cuts through the tile.
     #[inline]
     pub(super) fn mask<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
         args: &ParamsAt<'a>,
-        (mma, rows, thread): (&TiledMma, &AccumulatorRows, Val<'b, i32>),
-        scores: &RegisterTensor<'b, f32>,
-        (first, count, column): (Val<'b, i32>, u32, Val<'b, i32>),
+        tile: &ScoreTile<'_, 'b>,
     ) {
+        let ScoreTile { rows, scores, first_query, first_key, .. } = *tile;
         if config.softcap {
             for row in 0..rows.row_offsets().len() {
                 rows.map_row(scores, row, |_, score| (score * args.inner).tanh_fast());
             }
         }
-        let cut = (column + config.tile[1]).gt(self.high(config, first));
+        let cut = (first_key + config.tile[1]).gt(self.high(config, first_query));
         let cut = match config.left {
-            true => cut | column.lt(first + (count - 1) + self.lower),
+            true => cut | first_key.lt(first_query + (tile.queries - 1) + self.lower),
             false => cut,
         };
         k.if_(cut, |_| {
-            let [row, own_column] = rows.origin(mma, thread);
-            let own = Own { heads: config.packed_heads, first, head: self.head, row };
-            let column = column + own_column;
+            let [row, column] = rows.origin(tile.mma, tile.thread);
+            let heads = config.packed_heads;
+            let own = Own { heads, first: first_query, head: self.head, row, column };
+            let key = first_key + column;
             rows.mask(scores, f32::NEG_INFINITY, |offset| {
-                let low = config.left.then(|| own.query(offset) + self.lower - column);
-                [low, Some(self.high(config, own.query(offset)) - column)]
+                let low = config.left.then(|| own.query(offset) + self.lower - key);
+                [low, Some(self.high(config, own.query(offset)) - key)]
             });
         });
     }
@@ -215,6 +215,19 @@ pub(super) fn offset_of<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -
     position * strides[0] + head * strides[1] + sequence * strides[2]
 }
 
+/// The scores of a tile of queries and keys.
+pub(super) struct ScoreTile<'p, 'b> {
+    pub(super) mma: &'p TiledMma,
+    pub(super) rows: &'p AccumulatorRows,
+    /// The thread's index in `mma`, and its scores.
+    pub(super) thread: Val<'b, i32>,
+    pub(super) scores: &'p RegisterTensor<'b, f32>,
+    pub(super) first_query: Val<'b, i32>,
+    /// How many queries the tile has.
+    pub(super) queries: u32,
+    pub(super) first_key: Val<'b, i32>,
+}
+
 /// A thread's rows in a tile, for one head or for several that share the tile.
 #[derive(Clone, Copy)]
 pub(super) struct Own<'b> {
@@ -223,8 +236,9 @@ pub(super) struct Own<'b> {
     pub(super) first: Val<'b, i32>,
     /// The first of the heads.
     pub(super) head: Val<'b, i32>,
-    /// The thread's first row.
+    /// The thread's first row and column. Four lanes share rows, and have columns 0, 2, 4 and 6.
     pub(super) row: Val<'b, i32>,
+    pub(super) column: Val<'b, i32>,
 }
 
 impl<'b> Own<'b> {

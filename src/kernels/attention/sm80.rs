@@ -19,7 +19,7 @@ use crate::tensor::view::SharedTensor;
 
 use super::config::AttentionConfig;
 use super::error::AttentionError;
-use super::item::{Item, Own, offset_of};
+use super::item::{Item, Own, ScoreTile, offset_of};
 use super::plan::{ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
 
 /// Alignment of swizzled tiles, in bytes.
@@ -143,14 +143,14 @@ impl Plan {
                 copy_q.start(zero, zero);
             }
             let step = k.value(step);
-            fetch(k, &copy_k, (item, columns), step, stage);
-            fetch(k, &copy_v, (item, columns), step, stage);
+            fetch(k, &copy_k, item, columns, step, stage);
+            fetch(k, &copy_v, item, columns, step, stage);
         });
         let start = ([OnlineSoftmax::new(k); N], pipe.start(k));
         let (softmax, _) = k.for_(range(0, item.steps), start, |k, step, (mut softmax, state)| {
             // All warps have left the stage by now.
             let ahead = step + pipe.ahead();
-            fetch(k, &copy_k, (item, columns), ahead, state.write);
+            fetch(k, &copy_k, item, columns, ahead, state.write);
             scores.fill(0.0);
             let from_k = from_k.stage(state.read);
             for step in 0..head_dim / DEPTH {
@@ -158,9 +158,16 @@ impl Plan {
                 from_k.load(step, &b);
                 mma.gemm_sync(&scores, &a, &b);
             }
-            let column = (item.last - step) * columns;
-            let of = (mma, &self.score_rows, thread);
-            item.mask(k, config, args, of, &scores, (item.row, config.queries_of_tile(), column));
+            let tile = ScoreTile {
+                mma,
+                rows: &self.score_rows,
+                thread,
+                scores: &scores,
+                first_query: item.row,
+                queries: config.queries_of_tile(),
+                first_key: (item.last - step) * columns,
+            };
+            item.mask(k, config, args, &tile);
             for (n, state) in softmax.iter_mut().enumerate() {
                 let [of_scores, of_output] =
                     [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
@@ -172,7 +179,7 @@ impl Plan {
             self.powers.convert::<X>(&scores, &powers);
             // At this point `ptxas` ends the softmax, which leaves registers for the operands of P
             // V.
-            fetch(k, &copy_v, (item, columns), ahead, state.write);
+            fetch(k, &copy_v, item, columns, ahead, state.write);
             let from_v = from_v.stage(state.read);
             for step in 0..columns / DEPTH {
                 let powers = powers.slice((.., .., i64::from(step))).append_ones(3);
@@ -184,16 +191,15 @@ impl Plan {
             (softmax, pipe.next(state))
         });
         let [row, column] = self.output_rows.origin(mma, thread);
-        let own = Own { heads, first: item.row, head: item.head * heads, row };
+        let own = Own { heads, first: item.row, head: item.head * heads, row, column };
         for (n, softmax) in softmax.into_iter().enumerate() {
             let [of_scores, of_output] =
                 [&self.score_rows, &self.output_rows].map(|rows| rows.part([2 * n, 2 * n + 2]));
-            let [inverse, lse] = softmax.finish(&of_scores, args.scale);
-            OnlineSoftmax::rescale(&of_output, &output, inverse, false);
-            item.store_lse(k, args, (own, column), &of_output, lse);
+            let ends = softmax.finish(&of_scores, args.scale);
+            OnlineSoftmax::rescale(&of_output, &output, ends.inverse, false);
+            item.store_lse(k, args, own, &of_output, ends.lse);
         }
-        let own = Own { head, ..own };
-        item.store_rows(k, (to, batch), (own, column), (&self.output_rows, &output));
+        item.store_rows(k, to, batch, Own { head, ..own }, &self.output_rows, &output);
     }
 }
 
@@ -202,7 +208,8 @@ impl Plan {
 fn fetch<'b>(
     k: &mut Body<'b, '_>,
     copy: &ThrAsyncTile<'b, X>,
-    (item, columns): (Item<'b>, u32),
+    item: Item<'b>,
+    columns: u32,
     step: Val<'b, i32>,
     stage: Val<'b, i32>,
 ) {

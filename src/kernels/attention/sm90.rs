@@ -26,7 +26,7 @@ use crate::tensor::pipeline::{
 use crate::tensor::view::{RegisterTensor, SharedTensor};
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
-use super::item::Item;
+use super::item::{Item, ScoreTile};
 use super::plan::{Args, Output, ParamsAt, Plan, X};
 
 /// Alignment of swizzled tiles, in bytes.
@@ -116,7 +116,9 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
         &self,
         operand: usize,
         state: PipelineState<'b>,
-        (item, tile, [head, batch]): (Item<'b>, Val<'b, i32>, [Val<'b, i32>; 2]),
+        item: Item<'b>,
+        tile: Val<'b, i32>,
+        [head, batch]: [Val<'b, i32>; 2],
     ) {
         let (plan, inputs) = (self.plan, &self.args.inputs);
         let key = item.key(tile * plan.config.tile[1]);
@@ -146,7 +148,7 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
                 let heads = [key_head, batch];
                 // Q's stage may still hold an output that TMA is reading. K does not have to wait
                 // for that.
-                self.fetch(1, k_state, (item, item.last, heads));
+                self.fetch(1, k_state, item, item.last, heads);
                 let full = q_pipe.acquire(q_state);
                 for group in 0..config.groups() {
                     let slot = self.query(q_state, k.constant(group as i32));
@@ -157,14 +159,14 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
                 let states = (k_state.next(), v_state);
                 let (k_state, v_state) =
                     k.for_(range(1, item.steps), states, |_, step, (k_state, v_state)| {
-                        self.fetch(1, k_state, (item, item.last - step, heads));
-                        self.fetch(2, v_state, (item, item.last - step + 1, heads));
+                        self.fetch(1, k_state, item, item.last - step, heads);
+                        self.fetch(2, v_state, item, item.last - step + 1, heads);
                         (k_state.next(), v_state.next())
                     });
                 // V's full barrier publishes `next` to the consumers. The slot is free again once
                 // they release the following Q stage.
                 self.numbers.write(slot(q_state, q_pipe.producer()), next);
-                self.fetch(2, v_state, (item, item.last - item.steps + 1, heads));
+                self.fetch(2, v_state, item, item.last - item.steps + 1, heads);
                 (next, q_state.next(), k_state, v_state.next())
             },
         );
@@ -198,7 +200,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let s = &scores.fragment_c(k, shape!(ROWS, columns));
         let p = &plan.powers.fragment(k, &plan.output);
         let o = &output.fragment_c(k, shape!(ROWS, config.value_dim));
-        let (operands, leader, lane) = ([&q, &keys], self.thread.eq(0), self.thread % 32);
+        let (leader, lane) = (self.thread.eq(0), self.thread % 32);
         let parity = match self.order {
             Some(order) => order.start(self.group),
             None => k.constant(0),
@@ -208,18 +210,18 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let first = k.block_idx().x;
         let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer());
         if ahead {
-            self.first_scores(&mut k.rescoped(), operands, s, [q_state, k_state]);
+            self.first_scores(&mut k.rescoped(), &q, &keys, s, q_state, k_state);
         }
         k.loop_::<_, ()>((first, q_state, k_state, v_state, parity), |k, items, carried| {
             let (number, q_state, k_state, v_state, parity) = carried;
             if !ahead {
                 k.if_(!self.shared.work().is_item(number), |k| items.break_(k, ()));
-                self.first_scores(k, operands, s, [q_state, k_state]);
+                self.first_scores(k, &q, &keys, s, q_state, k_state);
             }
-            let q = q.stage(self.shared.query(q_state, self.group));
+            let own_q = q.stage(self.shared.query(q_state, self.group));
             let item = self.shared.item(k, number);
             k.wgmma_wait_group(0);
-            self.release_scores(k, item.steps.eq(1), [q_state, k_state]);
+            self.release_scores(k, item.steps.eq(1), q_state, k_state);
             self.mask(k, item, s, item.last);
             let softmax = OnlineSoftmax::new(k);
             let (softmax, _) = softmax.update(rows, s, args.scale);
@@ -237,14 +239,14 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                     if let Some(order) = self.order {
                         order.wait(self.group, parity);
                     }
-                    multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
+                    multiply(k, &plan.scores, s, &own_q, &keys, k_state, false);
                     if let Some(order) = self.order {
                         order.arrive(self.group, lane.eq(0));
                     }
                     v_pipe.wait(v_state);
-                    multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
+                    multiply(k, &plan.output, o, p, &values, v_state, step.gt(1));
                     k.wgmma_wait_group(1);
-                    self.release_scores(k, step.eq(item.steps - 1), [q_state, k_state]);
+                    self.release_scores(k, step.eq(item.steps - 1), q_state, k_state);
                     self.mask(k, item, s, item.last - step);
                     let maxima = softmax.maxima(rows, s, args.scale, lazy);
                     if overlap == SoftmaxOverlap::Maxima {
@@ -268,20 +270,20 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
                 // `ptxas` serialises MMAs in flight at a branch, so each side of it has its own
                 // copy of the last one.
                 k.if_(!self.shared.work().is_item(next), |k| {
-                    multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
+                    multiply(k, &plan.output, o, p, &values, v_state, has_steps);
                     k.wgmma_wait_group(0);
-                    self.end(k, item, o, ends, [q_state, v_state]);
+                    self.end(k, item, o, ends, q_state, v_state);
                     // Shared memory must stay alive until TMA has read it.
                     k.if_(leader, |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
                     items.break_(k, ())
                 });
             }
-            multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
+            multiply(k, &plan.output, o, p, &values, v_state, has_steps);
             if ahead {
-                self.first_scores(k, operands, s, [q_state.next(), k_state]);
+                self.first_scores(k, &q, &keys, s, q_state.next(), k_state);
             }
             k.wgmma_wait_group(u32::from(ahead));
-            self.end(k, item, o, ends, [q_state, v_state]);
+            self.end(k, item, o, ends, q_state, v_state);
             items.continue_(k, (next, q_state.next(), k_state, v_state.next(), parity))
         });
     }
@@ -293,7 +295,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         &self,
         k: &mut Body<'b, '_>,
         last: Val<'b, bool>,
-        [q_state, k_state]: [PipelineState<'b>; 2],
+        q_state: PipelineState<'b>,
+        k_state: PipelineState<'b>,
     ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         k.if_(self.thread.eq(0), |k| {
@@ -320,15 +323,17 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     fn first_scores(
         &self,
         k: &mut Body<'b, '_>,
-        [q, keys]: [&SmemOperand<'b>; 2],
+        q: &SmemOperand<'b>,
+        keys: &SmemOperand<'b>,
         scores: &RegisterTensor<'b, f32>,
-        [q_state, k_state]: [PipelineState<'b>; 2],
+        q_state: PipelineState<'b>,
+        k_state: PipelineState<'b>,
     ) {
         let Shared { plan, pipes: [q_pipe, k_pipe, _], .. } = self.shared;
         q_pipe.wait(q_state);
         k_pipe.wait(k_state);
         let q = q.stage(self.shared.query(q_state, self.group));
-        multiply(k, &plan.scores, scores, (&q, keys), k_state, false);
+        multiply(k, &plan.scores, scores, &q, keys, k_state, false);
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts through it.
@@ -342,9 +347,16 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     ) {
         let Shared { plan, args, .. } = self.shared;
         let queries = plan.config.queries_of_group();
-        let at = (item.row + self.group * queries, queries, tile * plan.config.tile[1]);
-        let of = (&plan.scores, &plan.score_rows, self.thread);
-        item.mask(k, &plan.config, &args.params, of, scores, at);
+        let tile = ScoreTile {
+            mma: &plan.scores,
+            rows: &plan.score_rows,
+            thread: self.thread,
+            scores,
+            first_query: item.row + self.group * queries,
+            queries,
+            first_key: tile * plan.config.tile[1],
+        };
+        item.mask(k, &plan.config, &args.params, &tile);
     }
 
     /// Releases an item's tile of Q once TMA has read the output staged in it. Called by the
@@ -370,7 +382,8 @@ fn multiply<'b>(
     k: &Body<'b, '_>,
     mma: &TiledMma,
     acc: &RegisterTensor<'b, f32>,
-    (a, b): (&impl WgmmaOperand<'b>, &SmemOperand<'b>),
+    a: &impl WgmmaOperand<'b>,
+    b: &SmemOperand<'b>,
     state: PipelineState<'b>,
     adds: impl IntoVal<'b, bool>,
 ) {

@@ -14,10 +14,10 @@ use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
 use crate::layout::shape;
 use crate::tensor::atom::Operand;
-use crate::tensor::mma::OnlineSoftmax;
+use crate::tensor::mma::{OnlineSoftmax, SoftmaxEnd};
 use crate::tensor::view::{Tensor, TensorPointer};
 
-use super::super::arrival::is_last_to_arrive;
+use super::super::arrival::ArrivingGroup;
 use super::config::{KEYS, ROWS};
 use super::tiles::{ParamsAt, Tiles, X};
 
@@ -59,7 +59,7 @@ impl Tiles {
             k.barrier();
             // The warps' partial results are in their ring buffers.
             let of_warps = range(0, config.warps).unroll_full();
-            let sums = own.combine(k, (rings.ptr_cast::<f32>(), ring / 2, of_warps));
+            let sums = own.combine(k, rings.ptr_cast::<f32>(), ring / 2, of_warps);
             k.if_(splits.eq(1), |k| own.store(k, &sums));
             k.if_(splits.gt(1), |k| {
                 let (share, part) = (config.share_numbers(), config.warps * config.share_numbers());
@@ -67,12 +67,13 @@ impl Tiles {
                 let all = args.partials.offset(first * i64::from(part));
                 sums.write(all.offset(split * part + warp * share + k.lane_id()));
                 let barrier = k.named_barrier(1, config.threads()).aligned();
-                let counter = args.arrivals.offset(block);
-                let last = is_last_to_arrive(k, counter, splits, (barrier, thread.eq(0)));
+                let (counter, is_leader) = (args.arrivals.offset(block), thread.eq(0));
+                let arriving = ArrivingGroup { barrier, is_leader };
+                let last = arriving.is_last_to_arrive(k, counter, splits);
                 k.if_(last, |k| {
                     // Prefetch, because otherwise each split would cost a round trip to memory.
                     let of_splits = range(0, splits).prefetch_stages(config.parts_ahead());
-                    let sums = own.combine(k, (all, part, of_splits));
+                    let sums = own.combine(k, all, part, of_splits);
                     own.store(k, &sums);
                 });
             });
@@ -246,7 +247,9 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn combine<P: Pointer<Elem = f32>>(
         &self,
         k: &mut Body<'b, '_>,
-        (parts, pitch, numbers): (Val<'b, P>, u32, Range<'b, i32>),
+        parts: Val<'b, P>,
+        pitch: u32,
+        numbers: Range<'b, i32>,
     ) -> Sums<'b> {
         let columns = self.tiles.config.share_columns();
         let sums = k.registers::<f32>(2 * columns);
@@ -274,7 +277,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
-        let [inverse, lse] = softmax.finish(rows, args.scale);
+        let SoftmaxEnd { inverse, lse } = softmax.finish(rows, args.scale);
         let [row, column] = rows.origin(mma, k.lane_id());
         // A lane has two of 8 columns.
         let column = column + self.warp * (4 * config.share_columns());

@@ -118,7 +118,7 @@ impl<const N: usize> Plan<N> {
                 for (number, x) in x.into_iter().enumerate() {
                     inputs.push(match sources.map(|(sources, all)| (&sources[number], all)) {
                         Some((source, all)) if !source.is_same(all) => {
-                            source.load_part(k, x, (&part, start, len), tile)
+                            source.load_part(k, x, &part, start, len, tile)
                         }
                         _ => part.load(x.offset(start), 0.0),
                     });

@@ -107,7 +107,9 @@ impl Source {
         &self,
         k: &mut Body<'b, '_>,
         x: Val<'b, Global<T>>,
-        (part, start, len): (&RowPartition<'b>, Val<'b, i64>, Val<'b, i64>),
+        part: &RowPartition<'b>,
+        start: Val<'b, i64>,
+        len: Val<'b, i64>,
         tile: &RowTile,
     ) -> Vec<Val<'b, f32>> {
         let vector = tile.vector(T::scalar());

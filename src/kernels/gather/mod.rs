@@ -89,8 +89,21 @@ impl fmt::Display for RowGatherConfig {
     }
 }
 
-/// Input and output, each with its pitch; the list; the indexed side's row count; rows and columns.
-type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32; 2]);
+crate::params! {
+    struct Params => ParamsAt<'b> {
+        x: Global<Input>,
+        x_pitch: i64,
+        y: GlobalMut<Input>,
+        y_pitch: i64,
+        /// The list of row indices.
+        index: Global<i32>,
+        /// How many rows the indexed side has.
+        limit: i32,
+        /// The length of the list.
+        rows: i32,
+        columns: i32,
+    }
+}
 
 /// Copies rows of `f32`, `f16`, `bf16` or an `f8`, selected by a list of row indices. An index
 /// below 0 or past the last row is skipped; a gather then leaves the output row unchanged.
@@ -245,51 +258,52 @@ impl RowGatherConfig {
 }
 
 #[inline]
-fn build(config: &RowGatherConfig) -> Result<Kernel<Params<Input>>, BuildErrors> {
+fn build(config: &RowGatherConfig) -> Result<Kernel<(Params,)>, BuildErrors> {
     let RowGatherConfig { rows: RowConfig { target, tile }, side } = *config;
     let name = format!("{}_{}_{}", side.name(), Input::scalar(), config.rows);
-    Kernel::<Params<Input>>::build_with(
-        tile.options(),
-        &name,
-        target,
-        |k, ((x, x_pitch), (y, y_pitch), index, limit, sizes)| {
-            let (row, columns) = own_row(k, tile, sizes);
-            let listed = (index, row, [limit, sizes[0]]);
-            match side {
-                GatherSide::Input => {
-                    let (from, is_listed) = listed_row(k, listed);
-                    let (x, y) = (x.offset(from * x_pitch), y.offset(row * y_pitch));
-                    let part = tile.part_at(k, x, is_listed.select(columns, 0));
-                    k.for_(range(0, part.steps()), (), |_, step, ()| {
-                        let part = part.step(step);
-                        let copy = part.load_copy(x);
-                        part.store_copy(y, &copy);
-                    });
-                }
-                GatherSide::Output => {
-                    let x = x.offset(row * x_pitch);
-                    let part = tile.part_at(k, x, columns);
-                    k.for_(range(0, part.steps()), (), |k, step, ()| {
-                        let part = part.step(step);
-                        let copy = part.load_copy(x);
-                        // Only the stores need the index, so the row is in flight while the thread
-                        // waits for it.
-                        let (to, is_listed) = listed_row(k, listed);
-                        part.only_if(is_listed).store_copy(y.offset(to * y_pitch), &copy);
-                    });
-                }
+    Kernel::<(Params,)>::build_with(tile.options(), &name, target, |k, (params,)| {
+        let ParamsAt { x, x_pitch, y, y_pitch, .. } = params;
+        let (row, columns) = own_row(k, tile, [params.rows, params.columns]);
+        match side {
+            GatherSide::Input => {
+                let (from, is_listed) = params.listed_row(k, row);
+                let (x, y) = (x.offset(from * x_pitch), y.offset(row * y_pitch));
+                let part = tile.part_at(k, x, is_listed.select(columns, 0));
+                k.for_(range(0, part.steps()), (), |_, step, ()| {
+                    let part = part.step(step);
+                    let copy = part.load_copy(x);
+                    part.store_copy(y, &copy);
+                });
             }
-        },
-    )
+            GatherSide::Output => {
+                let x = x.offset(row * x_pitch);
+                let part = tile.part_at(k, x, columns);
+                k.for_(range(0, part.steps()), (), |k, step, ()| {
+                    let part = part.step(step);
+                    let copy = part.load_copy(x);
+                    // Only the stores need the index, so the row is in flight while the thread
+                    // waits for it.
+                    let (to, is_listed) = params.listed_row(k, row);
+                    part.only_if(is_listed).store_copy(y.offset(to * y_pitch), &copy);
+                });
+            }
+        }
+    })
 }
 
-/// Returns the list's index for a row below `rows`, and true if the index is one of the `limit`
-/// rows.
-#[inline]
-fn listed_row<'b>(
-    k: &mut Body<'b, '_>,
-    (index, row, [limit, rows]): (Val<'b, Global<i32>>, Val<'b, i64>, [Val<'b, i32>; 2]),
-) -> (Val<'b, i64>, Val<'b, bool>) {
-    let other = k.if_with(row.lt(rows.cvt::<i64>()), -1, |_| index.load(row));
-    (other.cvt::<i64>(), other.ge(0) & other.lt(limit))
+impl<'b> ParamsAt<'b> {
+    /// Returns the list's index for a row of the list, and true if it is one of the `limit` rows.
+    #[inline]
+    fn listed_row<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        row: Val<'c, i64>,
+    ) -> (Val<'c, i64>, Val<'c, bool>)
+    where
+        'b: 'c,
+    {
+        let is_in_list = row.lt(self.rows.cvt::<i64>());
+        let other = k.if_with(is_in_list, -1, |_| self.index.load(row));
+        (other.cvt::<i64>(), other.ge(0) & other.lt(self.limit))
+    }
 }

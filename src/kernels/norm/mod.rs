@@ -110,10 +110,24 @@ impl fmt::Display for NormConfig {
     }
 }
 
-/// Input and output, each with its pitch; weight and bias; epsilon and scale; rows and columns.
-type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32; 2], [i32; 2]);
-/// The same, and the residual, which has the input's pitch.
-type WithResidual<T, D> = (Params<T, D>, GlobalMut<T>);
+crate::params! {
+    struct Params => ParamsAt<'b> {
+        x: Global<Input>,
+        x_pitch: i64,
+        y: GlobalMut<Output>,
+        y_pitch: i64,
+        /// Not read if the kernel has no weight.
+        weight: Global<Input>,
+        /// Not read if the kernel has no bias.
+        bias: Global<Input>,
+        epsilon: f32,
+        scale: f32,
+        rows: i32,
+        columns: i32,
+    }
+}
+/// With the residual, which has the input's pitch.
+type WithResidual = (Params, GlobalMut<Input>);
 
 /// The norm of each row of a matrix, from elements `T` to elements `D`: `y = (norm(h) * weight +
 /// bias) * scale`. `T` is `f32`, `f16` or `bf16`. `D` may also be an `f8`, in which results that
@@ -305,11 +319,10 @@ fn build_residual(
     config: &NormConfig,
     options: KernelOptions,
     name: &str,
-) -> Result<Kernel<WithResidual<Input, Output>>, BuildErrors> {
+) -> Result<Kernel<WithResidual>, BuildErrors> {
     let target = config.rows.target;
-    Kernel::build_as::<WithResidual<Input, Output>, _>(options, name, target, |k, parameters| {
-        let (params, residual) = parameters;
-        body(k, config, params, Some(residual));
+    Kernel::<WithResidual>::build_with(options, name, target, |k, (params, residual)| {
+        body(k, config, &params, Some(residual));
     })
 }
 
@@ -318,43 +331,36 @@ fn build_plain(
     config: &NormConfig,
     options: KernelOptions,
     name: &str,
-) -> Result<Kernel<(Params<Input, Output>,)>, BuildErrors> {
+) -> Result<Kernel<(Params,)>, BuildErrors> {
     let target = config.rows.target;
-    Kernel::build_as::<(Params<Input, Output>,), _>(options, name, target, |k, (params,)| {
-        body(k, config, params, None);
+    Kernel::<(Params,)>::build_with(options, name, target, |k, (params,)| {
+        body(k, config, &params, None);
     })
 }
-
-/// The parameters as the kernel's body gets them.
-type At<'b> = (
-    (Val<'b, Global<Input>>, Val<'b, i64>),
-    (Val<'b, GlobalMut<Output>>, Val<'b, i64>),
-    [Val<'b, Global<Input>>; 2],
-    [Val<'b, f32>; 2],
-    [Val<'b, i32>; 2],
-);
 
 /// Each thread holds elements of one row, and the weights of their columns.
 #[inline]
 fn body<'b>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
-    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b>,
+    params: &ParamsAt<'b>,
     residual: Option<Val<'b, GlobalMut<Input>>>,
 ) {
+    let ParamsAt { epsilon, scale, .. } = *params;
     let tile = config.rows.tile;
-    let (row, columns) = own_row(k, tile, sizes);
-    let part = tile.part::<Input>(k, row * pitch, columns);
-    let weight = config.weight.then(|| part.load_columns(weight));
-    let bias = config.bias.then(|| part.load_columns(bias));
-    let mut elements = part.load_elements(x.offset(row * pitch), 0.0);
-    let residual = residual.map(|residual| residual.offset(row * pitch));
+    let (row, columns) = own_row(k, tile, [params.rows, params.columns]);
+    let first = row * params.x_pitch;
+    let part = tile.part::<Input>(k, first, columns);
+    let weight = config.weight.then(|| part.load_columns(params.weight));
+    let bias = config.bias.then(|| part.load_columns(params.bias));
+    let mut elements = part.load_elements(params.x.offset(first), 0.0);
+    let residual = residual.map(|residual| residual.offset(first));
     let before = residual.map(|residual| part.load_elements(residual, 0.0));
     if let (Some(residual), Some(before)) = (residual, before) {
         elements = elements.plus(&before);
         part.store_elements(residual, &elements);
     }
-    let (zero, count) = (k.constant(0.0), sizes[1].cvt::<f32>());
+    let (zero, count) = (k.constant(0.0), params.columns.cvt::<f32>());
     let is_layer = config.kind == NormKind::Layer;
     let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
     let mean = is_layer.then(|| part.sum(own_sum()) / count);
@@ -378,5 +384,5 @@ fn body<'b>(
         let value = weight.map_or(value, |weight| value * weight);
         bias.map_or(value, |bias| bias.fma(scale, value))
     });
-    part.store(y.offset(row * y_pitch), results);
+    part.store(params.y.offset(row * params.y_pitch), results);
 }

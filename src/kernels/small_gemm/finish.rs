@@ -3,7 +3,7 @@
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::{Body, Registers, Shared, Val, range};
 
-use super::super::arrival::is_last_to_arrive;
+use super::super::arrival::ArrivingGroup;
 use super::config::{Exchange, SmallGemmConfig, TILE};
 use super::kernel::{Block, X};
 
@@ -44,9 +44,9 @@ impl<'b> Block<'b> {
                     partials.store(block.y * count + at, sum);
                 });
                 let barrier = k.named_barrier(1, threads).aligned();
-                let (arrivals, leader) = (self.p.arrivals.offset(tile), self.thread.eq(0));
-                let blocks = k.constant(splits as i32);
-                let is_last = is_last_to_arrive(k, arrivals, blocks, (barrier, leader));
+                let arriving = ArrivingGroup { barrier, is_leader: self.thread.eq(0) };
+                let (arrivals, blocks) = (self.p.arrivals.offset(tile), k.constant(splits as i32));
+                let is_last = arriving.is_last_to_arrive(k, arrivals, blocks);
                 k.if_(is_last, |k| {
                     k.for_(own, (), |k, at, ()| {
                         let sum = added(splits, |part| partials.load(at + part * count));

@@ -140,13 +140,14 @@ impl<'b, T: Element> ThrLines<'b, T> {
     pub fn fetch_with<U: Element>(
         &self,
         origin: [Val<'b, i32>; 3],
-        (other, of_other): (&ThrLines<'b, U>, [Val<'b, i32>; 3]),
+        other: &ThrLines<'b, U>,
+        other_origin: [Val<'b, i32>; 3],
         programmatic: bool,
     ) -> (FetchedLines<'b, T>, FetchedLines<'b, U>) {
         let k = &mut self.thread.body();
         let _call = k.call();
         let (fetched, units) = self.locate(origin);
-        let (other, of_other) = other.locate(of_other);
+        let (other, of_other) = other.locate(other_origin);
         let all = units.iter().chain(&of_other);
         wait_for_launch(k, programmatic, all.map(|unit| unit.from.ptr_to_int()));
         fetched.start(k, &units);
@@ -251,7 +252,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         &self,
         to: &SharedTensor<'b, T>,
         along: Val<'b, i32>,
-        (depth, more): (u32, Val<'b, bool>),
+        depth: u32,
+        more: Val<'b, bool>,
     ) {
         let k = &mut self.row.body();
         let _call = k.call();
@@ -263,7 +265,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         } else {
             self.origin(along + depth)
         };
-        self.store_units(k, to, [&at, &next], more);
+        self.store_units(k, to, &at, &next, more);
         let [lines, units] = self.thr.tile;
         // The lowest and the highest vector of the tile.
         let lines = at.left[0].min(lines as i32);
@@ -278,7 +280,8 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         &self,
         k: &mut Body<'b, '_>,
         to: &SharedTensor<'b, T>,
-        [at, next]: [&Origin<'b, T>; 2],
+        at: &Origin<'b, T>,
+        next: &Origin<'b, T>,
         more: Val<'b, bool>,
     ) {
         let (thr, by_rows) = (&self.thr, self.thr.of.major == Major::K);

@@ -45,6 +45,13 @@ impl<'b, T: Element> SharedRows<'b, T> {
     }
 }
 
+/// Where the rows go: the top of their first column in the matrix, and their first row.
+#[derive(Clone, Copy)]
+struct Origin<'b, T> {
+    column: Val<'b, GlobalMut<T>>,
+    row: Val<'b, i32>,
+}
+
 /// A destination row.
 #[derive(Clone, Copy)]
 struct Row<'b, T> {
@@ -72,10 +79,11 @@ impl<'b, T: Element> GlobalRows<'b, T> {
     ) {
         let (size, per) = (T::scalar().size_bytes(), per_unit::<T>());
         let [_, next] = self.strides;
-        let matrix = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
+        let column = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
+        let origin = Origin { column, row: first_row };
         let length = (self.extents[1] - first_column).min(source.columns);
         let units = source.columns / per;
-        self.each_row(k, (matrix, first_row), source, (thread, units), |k, rows, unit| {
+        self.each_row(k, origin, source, units, thread, |k, rows, unit| {
             let (is_unit, unit) = (unit.lt(units), unit.min(units - 1));
             let words: Vec<_> = rows
                 .iter()
@@ -96,7 +104,7 @@ impl<'b, T: Element> GlobalRows<'b, T> {
                 });
             }
         });
-        self.each_row(k, (matrix, first_row), source, (thread, 2 * per), |k, rows, edge| {
+        self.each_row(k, origin, source, 2 * per, thread, |k, rows, edge| {
             let is_head = edge.lt(per);
             let edges: Vec<_> = rows
                 .iter()
@@ -121,9 +129,10 @@ impl<'b, T: Element> GlobalRows<'b, T> {
     fn each_row(
         &self,
         k: &mut Body<'b, '_>,
-        (matrix, first): (Val<'b, GlobalMut<T>>, Val<'b, i32>),
+        origin: Origin<'b, T>,
         source: &SharedRows<'b, T>,
-        (thread, items): (Val<'b, i32>, u32),
+        items: u32,
+        thread: Val<'b, i32>,
         f: impl Fn(&mut Body<'_, '_>, &[Row<'_, T>], Val<'_, i32>),
     ) {
         let (per, items) = (per_unit::<T>() as i32, items.next_power_of_two());
@@ -132,11 +141,11 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         let steps = source.rows.div_ceil(at_once);
         let batch = [4, 2].into_iter().find(|batch| steps.is_multiple_of(*batch)).unwrap_or(1);
         let [row, item] = [thread >> items.ilog2(), thread & (items - 1)];
-        let to = matrix.offset((first + row).cvt::<i64>() * pitch);
+        let to = origin.column.offset((origin.row + row).cvt::<i64>() * pitch);
         k.for_(range(0, (steps / batch) as i32), (to, row), |k, _, (mut to, mut row)| {
             let rows: Vec<Row<'_, T>> = (0..batch)
                 .map(|_| {
-                    let is_inside = (first + row).lt(extent) & row.lt(source.rows);
+                    let is_inside = (origin.row + row).lt(extent) & row.lt(source.rows);
                     let number = row.min(source.rows - 1);
                     let of = Row { to, number, head: -lead(to) & (per - 1), is_inside };
                     (to, row) = (to.offset(pitch * i64::from(at_once)), row + at_once);

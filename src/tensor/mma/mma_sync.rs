@@ -97,11 +97,11 @@ impl TiledMma {
         for step in 0..depth {
             // Column by column, because row by row was slower when measured in a whole kernel.
             for column in 0..n {
-                let y = registers(b, (column, step))?;
+                let of_b = registers(b, (column, step))?;
                 for row in 0..m {
-                    let x = registers(a, (row, step))?;
+                    let of_a = registers(a, (row, step))?;
                     let accumulators = accumulators_at(c, (row, column))?;
-                    multiply(k, *sync, &accumulators, (&x, a_type), (&y, b_type))
+                    multiply(k, *sync, &accumulators, &of_a, a_type, &of_b, b_type)
                         .ok_or_else(none)?;
                 }
             }
@@ -225,18 +225,20 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
     k: &Body<'b, '_>,
     op: MmaSync,
     accumulators: &Registers<'_, D>,
-    (x, a_type): (&[Val<'b, A>], Scalar),
-    (y, b_type): (&[Val<'b, B>], Scalar),
+    a: &[Val<'b, A>],
+    a_type: Scalar,
+    b: &[Val<'b, B>],
+    b_type: Scalar,
 ) -> Option<()> {
     let [m, _, depth] = op.shape_mnk;
     if op.a == ValType::F64 && m == 16 && depth > 4 {
         // No vector is long enough.
-        k.mma_sync_f64_into(accumulators, &doubles(x)?, &doubles(y)?);
+        k.mma_sync_f64_into(accumulators, &doubles(a)?, &doubles(b)?);
         return Some(());
     }
-    let (x, y) = (operand(x, a_type)?, operand(y, b_type)?);
+    let (a, b) = (operand(a, a_type)?, operand(b, b_type)?);
     let overflow = if op.saturate { MmaOverflow::Satfinite } else { MmaOverflow::Wrap };
-    k.mma_sync_with(accumulators, x, y, overflow);
+    k.mma_sync_with(accumulators, a, b, overflow);
     Some(())
 }
 

@@ -24,7 +24,7 @@ pub use accumulator_operand::AccumulatorOperand;
 pub use accumulator_rows::AccumulatorRows;
 pub use mainloop::WgmmaMainloop;
 pub(crate) use mainloop::copy_bits;
-pub use online_softmax::OnlineSoftmax;
+pub use online_softmax::{OnlineSoftmax, SoftmaxEnd};
 pub use smem_operand::SmemOperand;
 pub use wgmma::WgmmaOperand;
 
@@ -205,12 +205,19 @@ where
             let y = part(k, b, (column, step))?;
             for (row, x) in (0..m).zip(&x) {
                 let accumulators = accumulators_at(c, (row, column))?;
-                let (x, y) = ((x.as_slice(), a_type), (y.as_slice(), b_type));
                 let done = match D::scalar() {
-                    Scalar::F16 => in_pairs(k, &accumulators, |pairs| multiply(k, op, pairs, x, y)),
-                    Scalar::F32 => accumulators.of::<f32>().and_then(|s| multiply(k, op, &s, x, y)),
-                    Scalar::F64 => accumulators.of::<f64>().and_then(|s| multiply(k, op, &s, x, y)),
-                    Scalar::I32 => accumulators.of::<i32>().and_then(|s| multiply(k, op, &s, x, y)),
+                    Scalar::F16 => in_pairs(k, &accumulators, |pairs| {
+                        multiply(k, op, pairs, x, a_type, &y, b_type)
+                    }),
+                    Scalar::F32 => accumulators
+                        .of::<f32>()
+                        .and_then(|sums| multiply(k, op, &sums, x, a_type, &y, b_type)),
+                    Scalar::F64 => accumulators
+                        .of::<f64>()
+                        .and_then(|sums| multiply(k, op, &sums, x, a_type, &y, b_type)),
+                    Scalar::I32 => accumulators
+                        .of::<i32>()
+                        .and_then(|sums| multiply(k, op, &sums, x, a_type, &y, b_type)),
                     _ => None,
                 };
                 done.ok_or_else(none)?;

@@ -35,7 +35,7 @@ crate::values! {
     ///         acc.fill(tile.cvt::<f32>());
     ///         softmax.update(&rows, &acc, scale).0
     ///     });
-    ///     let [_, lse] = softmax.finish(&rows, scale);
+    ///     let lse = softmax.finish(&rows, scale).lse;
     ///     y.store(k.thread_idx().x, lse[0]);
     /// })?;
     /// let device = Device::sim()?;
@@ -207,13 +207,10 @@ impl<'b> OnlineSoftmax<'b> {
         }
     }
 
-    /// Reduces the sums over the lanes. Returns each row's reciprocal sum (0 for a row without
-    /// scores) and the natural logarithm of its sum (negative infinity for such a row). Multiply
-    /// the accumulated output by the reciprocal; the logarithm is what a backward pass or a merge
-    /// of split keys needs.
+    /// Reduces the sums over the lanes.
     #[track_caller]
     #[inline]
-    pub fn finish(self, rows: &AccumulatorRows, scale: Val<'b, f32>) -> [[Val<'b, f32>; 2]; 2] {
+    pub fn finish(self, rows: &AccumulatorRows, scale: Val<'b, f32>) -> SoftmaxEnd<'b> {
         let k = &scale.body();
         let [mut inverse, mut lse] = [self.sum; 2];
         for row in 0..2 {
@@ -223,6 +220,17 @@ impl<'b> OnlineSoftmax<'b> {
             let log = self.max[row].fma(scale, sum.log2_fast()) * std::f32::consts::LN_2;
             lse[row] = empty.select(k.constant(f32::NEG_INFINITY), log);
         }
-        [inverse, lse]
+        SoftmaxEnd { inverse, lse }
     }
+}
+
+/// What [`OnlineSoftmax::finish`] returns for a thread's two rows.
+#[derive(Clone, Copy, Debug)]
+pub struct SoftmaxEnd<'b> {
+    /// Each row's reciprocal sum, or 0 if the row has no scores. Multiply the accumulated output by
+    /// it.
+    pub inverse: [Val<'b, f32>; 2],
+    /// Each row's log-sum-exp in nats, or negative infinity if the row has no scores. A backward
+    /// pass and a merge of split keys need it.
+    pub lse: [Val<'b, f32>; 2],
 }

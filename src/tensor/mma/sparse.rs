@@ -2,7 +2,7 @@
 //! an `sm_90a` main loop; `examples/sparse_gemm.rs` is a whole GEMM.
 
 use crate::arch::Major;
-use crate::ir::builder::{Accumulator, IntoVal};
+use crate::ir::builder::{Accumulator, IntoVal, SparseMetadata};
 use crate::ir::op::WgmmaForm;
 use crate::ir::{Body, Val};
 
@@ -39,7 +39,7 @@ impl SparseMma {
             return;
         }
         let accumulate = k.value::<bool>(accumulate);
-        if let Err(kind) = self.start_all(k, c, [a, b], &metadata, accumulate) {
+        if let Err(kind) = self.start_all(k, c, a, b, &metadata, accumulate) {
             k.report(TensorError { operation: "gemm", operand: self.to_string(), kind });
         }
     }
@@ -49,7 +49,8 @@ impl SparseMma {
         &self,
         k: &Body<'b, '_>,
         c: &RegisterTensor<'b, D>,
-        [a, b]: [&SmemOperand<'b>; 2],
+        a: &SmemOperand<'b>,
+        b: &SmemOperand<'b>,
         metadata: &dyn Fn(usize, usize) -> Val<'b, u32>,
         accumulate: Val<'b, bool>,
     ) -> Result<(), TensorErrorKind> {
@@ -91,9 +92,10 @@ impl SparseMma {
                 for row in 0..m {
                     let a_at = a.at(index(&a.layout, (row, step))?);
                     let word = metadata(row as usize, step as usize);
+                    let metadata = SparseMetadata { word, selector: 0 };
                     let accumulators = accumulators_at(c, (row, column))?;
                     let types = [a.elem, b.elem];
-                    k.wgmma_sp(&accumulators, types, [a_at, b_at], (word, 0), more, form);
+                    k.wgmma_sp(&accumulators, types, [a_at, b_at], metadata, more, form);
                 }
             }
         }

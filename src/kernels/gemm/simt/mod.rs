@@ -24,7 +24,7 @@ use crate::kernels::gemm::epilogue::direct_store::DirectStore;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
 use crate::kernels::gemm::simt::padded_tile::PaddedTile;
 use crate::kernels::gemm::sm80::arguments::{
-    self, ThreadsBody, count, matrix, of_d, threads_of_block,
+    self, Matrix, ThreadsBody, count, of_d, threads_of_block,
 };
 use crate::kernels::gemm::split::work_tiles::WorkTiles;
 
@@ -95,15 +95,10 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
             let (row, column) = (tile.row * m, tile.column * n);
             // How many steps the first tile lacks. Only a tile's first part lacks any.
             let missing = (all_steps - part.first) * depth - depths;
-            let copy_a =
-                tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
-            let copy_b = tile_b.slice(
-                k,
-                matrix(args.b, args.b_strides, tile),
-                [column, columns],
-                missing,
-                sb,
-            );
+            let a = Matrix::of_tile(args.a, args.a_strides, tile);
+            let b = Matrix::of_tile(args.b, args.b_strides, tile);
+            let copy_a = tile_a.slice(k, a, [row, rows], missing, sa);
+            let copy_b = tile_b.slice(k, b, [column, columns], missing, sb);
             let accumulators = k.registers::<Sum>(high * wide).named("accumulators");
             accumulators.fill(Sum::default());
             let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());

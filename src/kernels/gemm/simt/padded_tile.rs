@@ -5,6 +5,7 @@ use crate::arch::Major;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, Registers, Shared, Val, Var};
+use crate::kernels::gemm::sm80::arguments::Matrix;
 
 /// Padding between two lines in shared memory, in elements. It keeps vectors aligned, and spreads
 /// the 8 steps of 4 rows that a warp writes at a time over 32 banks, if the matrix is contiguous
@@ -76,13 +77,13 @@ impl PaddedTile {
         if self.major == Major::K { [line, along] } else { [along, line] }
     }
 
-    /// Returns a thread's copies from the tiles of a matrix with `limit` rows or columns. The tiles
+    /// Returns a thread's copies from the tiles of `of`, which has `limit` rows or columns. The tiles
     /// start at row or column `first`, and at `-missing` along K. `to` is the tile's first element
     /// in the first stage of the ring buffer.
     pub(crate) fn slice<'b, T: Element>(
         self,
         k: &Body<'b, '_>,
-        (from, pitch): (Val<'b, Global<T>>, Val<'b, i64>),
+        of: Matrix<'b, T>,
         [first, limit]: [Val<'b, i32>; 2],
         missing: Val<'b, i32>,
         to: Val<'b, Shared<f32>>,
@@ -92,8 +93,8 @@ impl PaddedTile {
         let own = [thread / beside, thread % beside].map(|i| i.cvt::<i32>());
         let [row, step] = self.exchange(own);
         let [line, along] = self.exchange([first + row, step - missing]);
-        let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
-        let bytes = |lines: u32| pitch * i64::from(lines * T::scalar().size_bytes());
+        let from = of.first.offset(line.cvt::<i64>() * of.pitch + along.cvt::<i64>());
+        let bytes = |lines: u32| of.pitch * i64::from(lines * T::scalar().size_bytes());
         let waiting = (T::scalar() != Scalar::F32).then(|| k.registers(self.copies()));
         PaddedTileCopy {
             tile: self,

@@ -102,11 +102,20 @@ pub(crate) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i3
     if config.pairs { columns / config.accumulators_per_element() } else { columns }
 }
 
-/// Returns a tile's matrix, and its pitch.
-pub(crate) fn matrix<'b, T: Element>(
-    from: Val<'b, Global<T>>,
-    [pitch, next]: [Val<'b, i64>; 2],
-    tile: Tile<'b>,
-) -> (Val<'b, Global<T>>, Val<'b, i64>) {
-    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
+/// One matrix of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'b, T> {
+    pub(crate) first: Val<'b, Global<T>>,
+    pub(crate) pitch: Val<'b, i64>,
+}
+
+impl<'b, T: Element> Matrix<'b, T> {
+    /// Returns the matrix that a tile of D needs. `next` is the distance between two matrices.
+    pub(crate) fn of_tile(
+        from: Val<'b, Global<T>>,
+        [pitch, next]: [Val<'b, i64>; 2],
+        tile: Tile<'b>,
+    ) -> Self {
+        Matrix { first: from.offset(tile.batch.cvt::<i64>() * next), pitch }
+    }
 }

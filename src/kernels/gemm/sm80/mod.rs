@@ -28,7 +28,7 @@ use crate::kernels::gemm::elements::{A, B, Sum};
 use crate::kernels::gemm::epilogue::direct_store::DirectStore;
 use crate::kernels::gemm::epilogue::fragment::offsets;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
-use crate::kernels::gemm::sm80::arguments::{ThreadsBody, count, matrix, of_d, threads_of_block};
+use crate::kernels::gemm::sm80::arguments::{Matrix, ThreadsBody, count, of_d, threads_of_block};
 use crate::kernels::gemm::split::work_tiles::WorkTiles;
 
 /// Everything about the kernel that is known on the host.
@@ -107,10 +107,10 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
         parts.for_each_of_block(k, |k, part| {
             let tile = part.tile;
             let (row, column) = (tile.row * m, tile.column * n);
-            let (a, b) =
-                (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
-            let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
-            let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
+            let a = Matrix::of_tile(args.a, args.a_strides, tile);
+            let b = Matrix::of_tile(args.b, args.b_strides, tile);
+            let copy_a = plan.tiles[0].slice(k, a.first, a.pitch, row, [rows, depths], &sa);
+            let copy_b = plan.tiles[1].slice(k, b.first, b.pitch, column, [columns, depths], &sb);
             let thr = plan.mma.slice(thread);
             let from_a = plan.loads[0].ring(thread, &sa);
             let from_b = plan.loads[1].ring(thread, &sb);
@@ -132,14 +132,13 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                     thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
                 ),
             });
-            let operands = (from_a, from_b);
             wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
             pipe.fill(k, |_, step, stage| {
                 let depth = (part.first + step) * depth;
                 copy_a.start(stage, depth);
                 copy_b.start(stage, depth);
             });
-            load(&operands, k.constant(0), 0, &words);
+            load(&from_a, &from_b, k.constant(0), 0, &words);
             let steps = depth / plan.depth;
             let single = config.alignment < 4;
             let is_small = m * n <= 64 * 64;
@@ -153,7 +152,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                 let loaded = single.then(&mut begin);
                 for step in 0..steps {
                     if step + 1 < steps {
-                        load(&operands, state.read, step + 1, &words);
+                        load(&from_a, &from_b, state.read, step + 1, &words);
                         let copy = |_: &mut Body<'_, '_>| {
                             copy_a.start_part(state.write, ahead, step, steps - 1);
                             copy_b.start_part(state.write, ahead, step, steps - 1);
@@ -177,7 +176,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
                         // Compute the next stage here. Any earlier, and `ptxas` would move the last
                         // MMAs past the barrier, and these loads would have none to hide under.
                         let next = |_: &Body<'_, '_>| {
-                            load(&operands, pipe.after(state.read), 0, &words);
+                            load(&from_a, &from_b, pipe.after(state.read), 0, &words);
                         };
                         match is_small {
                             true => k.if_((tile + 1).lt(part.end), |k| next(k)),
@@ -232,7 +231,8 @@ impl Fragments<'_> {
 /// Loads a step's operands. Even and odd steps use different registers.
 #[inline]
 fn load<'b>(
-    (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
+    a: &MatrixRing<'_, 'b, A>,
+    b: &MatrixRing<'_, 'b, B>,
     stage: Val<'b, i32>,
     step: u32,
     fragments: &[Fragments<'_>; 2],

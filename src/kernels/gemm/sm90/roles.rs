@@ -54,7 +54,7 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
                 Input::Lines(lines) => {
                     let at_a = [tile.row * m, turns.first(first, turn) * depth, of_a];
                     let at_b = [tile.column * n, at_a[1], of_b];
-                    fetched = Some(lines.0.fetch_with(at_a, (&lines.1, at_b), programmatic));
+                    fetched = Some(lines.0.fetch_with(at_a, &lines.1, at_b, programmatic));
                 }
             }
             turns.for_each(k, [first, end], turn, |_, step, state| {
@@ -68,9 +68,9 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
                     gb.load_rotated(&sb, full, along_m, step);
                 }
                 if let Some((a, b)) = &fetched {
-                    let next = (depth * turns.groups, turns.after(step).lt(end));
-                    a.store(&sa, step * depth, next);
-                    b.store(&sb, step * depth, next);
+                    let (ahead, more) = (depth * turns.groups, turns.after(step).lt(end));
+                    a.store(&sa, step * depth, ahead, more);
+                    b.store(&sb, step * depth, ahead, more);
                     pipe.commit(state);
                 }
             })

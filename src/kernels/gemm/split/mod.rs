@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Float, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{ArgList, Argument, Buffer, Device, Grid, RuntimeError};
 
-use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};
+use crate::kernels::arrival::ArrivingGroup;
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::Splits;
@@ -104,18 +104,18 @@ impl<'b> Threads<'b> {
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
         let step = size * i64::from(slots.step * groups);
         let counter = args.arrivals.offset(slots.tile * groups + group);
-        let waiting = (barrier, thread.eq(0));
+        let arriving = ArrivingGroup { barrier, is_leader: thread.eq(0) };
         // With stream-K, a tile's first part comes at the end of a block's run and the others at
         // the start. So it is usually the last to be ready, and can stay in registers.
         let is_written = match slots.first_is_late {
             false => k.constant(true),
             true => {
-                k.if_with(number.eq(0), true, |k| !have_others_arrived(k, counter, parts, waiting))
+                k.if_with(number.eq(0), true, |k| !arriving.have_others_arrived(k, counter, parts))
             }
         };
         let is_last = k.if_with(is_written, true, |k| {
             part.store(first.offset(number.cvt::<i64>() * step));
-            is_last_to_arrive(k, counter, parts, waiting)
+            arriving.is_last_to_arrive(k, counter, parts)
         });
         // Several small parts are loaded at once. Beyond the last part, the last one is loaded
         // again and ignored.

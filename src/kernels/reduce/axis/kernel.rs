@@ -3,7 +3,7 @@
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, range};
 use crate::tensor::rows::{ColumnResults, ColumnRows};
 
-use super::super::super::arrival::is_last_to_arrive;
+use super::super::super::arrival::ArrivingGroup;
 use super::super::super::rows::{Input, Output};
 use super::{AxisReduceConfig, SM_REGISTERS};
 
@@ -48,8 +48,9 @@ pub(super) fn build(
                 let words = (block.x * count).mul_wide(chunk * 2);
                 let all = ColumnResults { columns: chunk, words: partials.offset(words) };
                 k.if_(is_column, |_| all.save(number, thread, found));
-                let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
-                let is_last = is_last_to_arrive(k, arrivals.offset(block.x), count, barrier);
+                let barrier = k.named_barrier(1, threads).aligned();
+                let arriving = ArrivingGroup { barrier, is_leader: thread.eq(0) };
+                let is_last = arriving.is_last_to_arrive(k, arrivals.offset(block.x), count);
                 let found = k.if_with(is_last, identity, |k| {
                     // All threads load: thread `i` takes some results of column `i % chunk`.
                     let (group, groups) = (thread / chunk, threads as i32 / chunk);
