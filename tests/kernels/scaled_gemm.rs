@@ -5,8 +5,8 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::scaled_gemm::{
-    LaunchOverlap, ScaleStrides, ScaledGemm, ScaledGemmArgs, ScaledGemmConfig, ScaledGemmError,
-    ScaledGemmProblem,
+    BScaleBlock, LaunchOverlap, ScaleStrides, ScaledGemm, ScaledGemmArgs, ScaledGemmConfig,
+    ScaledGemmError, ScaledGemmProblem,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -19,7 +19,8 @@ use crate::support::{ptxas, text};
 /// Elements along K, and rows of B, that share a scale.
 const BLOCK: usize = 128;
 
-/// The definition: `sum over k of SA[m, k / 128] * SB[n / 128, k / 128] * A[m, k] * B[n, k]`.
+/// The definition: `sum over k of SA[m, k / 128] * SB[n / 128, k / 128] * A[m, k] * B[n, k]`, or
+/// with `SB[n, k / 128]` if each row of B has its own scales.
 fn product(
     problem: &ScaledGemmProblem,
     (a, a_scales): (&[f64], &[f32]),
@@ -28,6 +29,10 @@ fn product(
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
     let scale = |scales: &[f32], strides: ScaleStrides, row: usize, block: usize| {
         f64::from(scales[row * strides.row as usize + block * strides.block as usize])
+    };
+    let b_scale_row = |column: usize| match problem.b_block {
+        BScaleBlock::Square128 => column / BLOCK,
+        BScaleBlock::Row128 => column,
     };
     let mut d = Vec::new();
     for row in 0..m {
@@ -38,7 +43,8 @@ fn product(
                 let (x, y) = (&a[row * k..][depth.clone()], &b[column * k..][depth]);
                 let products: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
                 let of_a = scale(a_scales, problem.a_scales, row, block);
-                sum += products * of_a * scale(b_scales, problem.b_scales, column / BLOCK, block);
+                let of_b = scale(b_scales, problem.b_scales, b_scale_row(column), block);
+                sum += products * of_a * of_b;
             }
             d.push(sum);
         }
@@ -113,6 +119,22 @@ fn tiles_and_edges() {
     }
 }
 
+/// Each row of B has its own scales, in tiles that end inside a warp's 32 copies of scales, and
+/// with fewer and more steps than stages.
+#[test]
+fn scales_of_single_columns() {
+    let tiles = [[64, 64], [128, 112], [128, 128], [256, 80], [64, 56]];
+    for device in devices() {
+        for (seed, tile) in (0..).zip(tiles) {
+            let problem = ScaledGemmProblem::new(300 - tile[0] / 2, 264, 336 + 208 * seed as u32);
+            let problem = ScaledGemmProblem { b_block: BScaleBlock::Row128, ..problem };
+            let config = config_of(tile, 2 + (seed % 3) as u32, [1, 1]);
+            let config = ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config };
+            check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, seed);
+        }
+    }
+}
+
 /// On an H200, no measured configuration without programmatic launches was more than 1 % faster
 /// (column-major scales of A).
 #[test]
@@ -149,12 +171,19 @@ fn steps() {
 /// Scales in other orders, with padding between rows.
 #[test]
 fn scale_orders() {
-    let strides = [ScaleStrides::column_major(140), ScaleStrides::row_major(9)];
+    use BScaleBlock::{Row128, Square128};
+    let strides = [ScaleStrides::column_major(268), ScaleStrides::row_major(9)];
     for device in devices() {
-        for (a_scales, b_scales) in [(0, 1), (1, 0), (0, 0)] {
+        for (a_scales, b_scales, b_block) in [
+            (0, 1, Square128),
+            (1, 0, Square128),
+            (0, 0, Square128),
+            (0, 1, Row128),
+            (1, 0, Row128),
+        ] {
             let [a_scales, b_scales] = [a_scales, b_scales].map(|i: usize| strides[i]);
-            let problem =
-                ScaledGemmProblem { a_scales, b_scales, ..ScaledGemmProblem::new(137, 264, 896) };
+            let problem = ScaledGemmProblem::new(137, 264, 896);
+            let problem = ScaledGemmProblem { a_scales, b_scales, b_block, ..problem };
             let config = ScaledGemmConfig::new(device.target(), Scalar::Bf16, &problem).unwrap();
             check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
         }
@@ -178,9 +207,14 @@ fn element_types() {
 #[test]
 fn clusters() {
     for device in devices() {
-        for (cluster, sizes) in [([2, 1], [300, 200]), ([1, 2], [130, 488])] {
+        for (cluster, sizes, b_block) in [
+            ([2, 1], [300, 200], BScaleBlock::Square128),
+            ([1, 2], [130, 488], BScaleBlock::Square128),
+            ([1, 2], [130, 296], BScaleBlock::Row128),
+        ] {
             let problem = ScaledGemmProblem::new(sizes[0], sizes[1], 656);
-            let config = config_of([128, 128], 3, cluster);
+            let problem = ScaledGemmProblem { b_block, ..problem };
+            let config = ScaledGemmConfig { b_block, ..config_of([128, 128], 3, cluster) };
             check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
         }
     }
@@ -218,8 +252,12 @@ fn no_data_race() {
         Options::default().target(Target::SM_90A).race(true).schedules(if slow() { 12 } else { 2 });
     let device = Device::sim_with(options);
     let problem = ScaledGemmProblem::new(400, 256, 400);
-    for tile in [[128, 64], [256, 64]] {
-        check::<f8e4m3, f8e4m3, bf16>(&device, config_of(tile, 3, [1, 1]), &problem, 1);
+    for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+        let problem = ScaledGemmProblem { b_block, ..problem };
+        for tile in [[128, 64], [256, 64]] {
+            let config = ScaledGemmConfig { b_block, ..config_of(tile, 3, [1, 1]) };
+            check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
+        }
     }
 }
 
@@ -232,12 +270,16 @@ proptest! {
         n in 1u32..50,
         k in 1u32..60,
         is_column_major in any::<bool>(),
+        has_column_scales in any::<bool>(),
         choice in 0usize..14,
         seed in 0u64..1000,
     ) {
         let mut problem = ScaledGemmProblem::new(m, 8 * n, 16 * k);
         if is_column_major {
             problem.a_scales = ScaleStrides::column_major(m.next_multiple_of(4));
+        }
+        if has_column_scales {
+            problem.b_block = BScaleBlock::Row128;
         }
         for device in devices() {
             let all = ScaledGemmConfig::candidates(device.target(), Scalar::Bf16, &problem);
@@ -251,9 +293,18 @@ proptest! {
 #[test]
 fn kernels_assemble_without_spills() {
     let problem = ScaledGemmProblem::new(4096, 7168, 2048);
-    let all = [Scalar::Bf16, Scalar::F32]
-        .map(|d| ScaledGemmConfig::candidates(Target::SM_90A, d, &problem));
-    for config in sample(3, all.concat()) {
+    let mut all = Vec::new();
+    for d in [Scalar::Bf16, Scalar::F32] {
+        for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+            let problem = ScaledGemmProblem { b_block, ..problem };
+            all.extend(ScaledGemmConfig::candidates(Target::SM_90A, d, &problem));
+        }
+    }
+    // Those with the most registers.
+    let widest =
+        ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config_of([128, 128], 4, [1, 1]) };
+    let tallest = ScaledGemmConfig { tile: [256, 80, 128], ..widest };
+    for config in sample(5, all).into_iter().chain([widest, tallest]) {
         assert_eq!(config.to_string().parse(), Ok(config));
         let text = match config.d {
             Scalar::F32 => assembled::<f32>(config),
@@ -282,6 +333,7 @@ fn names_and_refusals() {
         "sm90a_bf16_128x160x128_s05_strip2",
         "sm90a_bf16_128x160x128_s5_c1x1_strip2",
         "sm90a_bf16_128x160x128_s5_c2_strip2",
+        "sm90a_bf16_128x160x128_s5_b128x128_strip2",
         "sm90a_bf16_128x160x128_s5_strip2_x",
         "sm90a_bf16_128x160x128_s5_strip2_pdl_x",
     ] {
@@ -296,6 +348,7 @@ fn names_and_refusals() {
         ScaledGemmConfig { tile: [128, 128, 64], ..config },
         ScaledGemmConfig { cluster: [2, 2], ..config },
         ScaledGemmConfig { stages: 1, ..config },
+        ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config },
     ] {
         assert!(matches!(refused(config), ScaledGemmError::Config { .. }), "{config}");
     }

@@ -9,7 +9,7 @@ use crate::ir::types::Scalar;
 use crate::tensor::pipeline::Raster;
 
 use super::error::ScaledGemmError;
-use super::problem::{BLOCK, ScaledGemmProblem};
+use super::problem::{BLOCK, BScaleBlock, ScaledGemmProblem};
 
 /// Threads per warp group.
 pub(super) const GROUP: u32 = 128;
@@ -35,8 +35,8 @@ pub enum LaunchOverlap {
 ///
 /// Get one from [`new`](ScaledGemmConfig::new), or measure the
 /// [`candidates`](ScaledGemmConfig::candidates), and pass it to
-/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem; the fields
-/// other than `d` affect only the speed. A configuration prints as a name, which parses back:
+/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem with its
+/// `b_block`; the fields other than that and `d` affect only the speed. A configuration prints as a name, which parses back:
 ///
 /// ```
 /// use tilewright::ir::Target;
@@ -65,6 +65,8 @@ pub struct ScaledGemmConfig {
     pub stages: u32,
     /// The blocks along M and along N that share tiles by multicast. `[1, 1]` is no cluster.
     pub cluster: [u32; 2],
+    /// Which elements of B share a scale. A kernel runs only problems with the same.
+    pub b_block: BScaleBlock,
     /// The order in which blocks compute tiles.
     pub raster: Raster,
     /// Whether launches start before the previous one has ended. This decides, not the option of
@@ -116,8 +118,8 @@ impl ScaledGemmConfig {
         let problem = *problem;
         let tiles =
             [256, 128, 64].into_iter().flat_map(|rows| WIDTHS.map(|columns| [rows, columns]));
-        // A thread has room for 208 accumulators.
-        let fits = |[rows, columns]: &[u32; 2]| *rows < 256 || *columns <= 128;
+        let most = move |rows| most_columns(rows, problem.b_block);
+        let fits = move |[rows, columns]: &[u32; 2]| *columns <= most(*rows);
         tiles.filter(fits).map(move |tile| Self::of_tile(target, d, tile, &problem))
     }
 
@@ -129,7 +131,9 @@ impl ScaledGemmConfig {
         let raster = Raster::AlongM;
         let tile = [rows, columns, BLOCK];
         let (cluster, overlap) = ([1, 1], LaunchOverlap::None);
-        let config = ScaledGemmConfig { target, d, tile, stages: 0, cluster, raster, overlap };
+        let b_block = problem.b_block;
+        let config =
+            ScaledGemmConfig { target, d, tile, stages: 0, cluster, b_block, raster, overlap };
         // Six steps are enough for the latency of DRAM, and more of them do not run faster.
         let room = target.max_shared_bytes().saturating_sub(config.shared_bytes());
         let stages = (room / config.stage_bytes().max(1)).clamp(2, 6) as u32;
@@ -152,7 +156,12 @@ impl ScaledGemmConfig {
         let tensor_cores = elements * 35 / 2 + 60_000 + 80_000 * blocks;
         // A consumer waits for a stage, for its MMAs and for their promotion, one after the other.
         // A second consumer takes turns with it.
-        let consumer = 180_000 + 1_350 * columns + 60_000 * u64::from(self.consumers() - 1);
+        // Scales of single columns cost another multiplication per sum; this is an estimate.
+        let of_column = match self.b_block {
+            BScaleBlock::Square128 => 1_350,
+            BScaleBlock::Row128 => 1_900,
+        };
+        let consumer = 180_000 + of_column * columns + 60_000 * u64::from(self.consumers() - 1);
         // A tile can begin inside a block of 128 columns, so each group of columns between two
         // possible ends of a block selects its scale of B.
         let group = 1 << columns.trailing_zeros().min(BLOCK.trailing_zeros());
@@ -220,7 +229,19 @@ impl ScaledGemmConfig {
     #[inline]
     fn stage_bytes(&self) -> u64 {
         let [rows, columns, depth] = self.tile.map(u64::from);
-        rows.saturating_add(columns).saturating_mul(depth)
+        rows.saturating_add(columns)
+            .saturating_mul(depth)
+            .saturating_add(4 * u64::from(self.column_scale_pitch()))
+    }
+
+    /// Returns how many scales of single columns a stage has room for.
+    #[inline]
+    pub(super) fn column_scale_pitch(&self) -> u32 {
+        match self.b_block {
+            BScaleBlock::Square128 => 0,
+            // Each lane of a warp copies as many.
+            BScaleBlock::Row128 => self.tile[1].checked_next_multiple_of(32).unwrap_or(u32::MAX),
+        }
     }
 
     /// Returns the shared memory per block, in bytes. Use it to see whether another stage fits.
@@ -258,8 +279,14 @@ impl ScaledGemmConfig {
         if columns == 0 || columns > 192 || !columns.is_multiple_of(8) {
             return refused("a tile's columns must be a multiple of 8 up to 192");
         }
-        if rows == 256 && columns > 128 {
-            return refused("a tile with 256 rows has at most 128 columns");
+        if columns > most_columns(rows, self.b_block) {
+            return refused(match self.b_block {
+                BScaleBlock::Square128 => "a tile with 256 rows has at most 128 columns",
+                BScaleBlock::Row128 => {
+                    "with scales of single columns, a tile has at most 128 columns, or 80 with 256 \
+                     rows"
+                }
+            });
         }
         if !(2..=12).contains(&self.stages) {
             return refused("the stage count must be 2 to 12");
@@ -278,8 +305,20 @@ impl ScaledGemmConfig {
     }
 }
 
+/// Returns how many columns a tile can have: a thread's registers must hold its accumulators, the
+/// products of a step and the scales.
+#[inline]
+fn most_columns(rows: u32, b_block: BScaleBlock) -> u32 {
+    match (b_block, rows) {
+        (BScaleBlock::Square128, 256) | (BScaleBlock::Row128, 0..256) => 128,
+        (BScaleBlock::Square128, _) => 192,
+        (BScaleBlock::Row128, _) => 80,
+    }
+}
+
 /// Prints the configuration's name: target, the elements of D, tile, `s` and the stages, `c` and
-/// the cluster if there is one, the order of the tiles, and `pdl` for programmatic launches.
+/// the cluster if there is one, `b1x128` for scales of single columns, the order of the tiles, and
+/// `pdl` for programmatic launches.
 impl fmt::Display for ScaledGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +327,9 @@ impl fmt::Display for ScaledGemmConfig {
         write!(f, "_{d}_{rows}x{columns}x{depth}_s{}", self.stages)?;
         if self.cluster != [1, 1] {
             write!(f, "_c{}x{}", self.cluster[0], self.cluster[1])?;
+        }
+        if self.b_block == BScaleBlock::Row128 {
+            f.write_str("_b1x128")?;
         }
         write!(f, "_{}", self.raster)?;
         match self.overlap {
@@ -312,12 +354,16 @@ impl FromStr for ScaledGemmConfig {
             let stages = words.next()?.strip_prefix('s')?.parse().ok()?;
             let cluster = words.next_if(|word| word.starts_with('c'));
             let cluster = cluster.map_or(Some([1, 1]), |cluster| numbers(&cluster[1..]))?;
+            let b_block = match words.next_if_eq(&"b1x128") {
+                Some(_) => BScaleBlock::Row128,
+                None => BScaleBlock::Square128,
+            };
             let raster = words.next()?.parse().ok()?;
             let overlap = match words.next() {
                 Some(_) => LaunchOverlap::Programmatic,
                 None => LaunchOverlap::None,
             };
-            Some(ScaledGemmConfig { target, d, tile, stages, cluster, raster, overlap })
+            Some(ScaledGemmConfig { target, d, tile, stages, cluster, b_block, raster, overlap })
         };
         // Refuses numbers with leading zeros, and words at the end.
         let config = parse().filter(|config| config.to_string() == name);

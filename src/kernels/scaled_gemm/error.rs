@@ -10,6 +10,8 @@ use crate::runtime::RuntimeError;
 use crate::tensor::TensorError;
 use crate::tensor::atom::AtomError;
 
+use super::problem::BScaleBlock;
+
 errors! {
     /// Why a GEMM kernel with block scales cannot be built, or why it cannot run a problem.
     ///
@@ -39,6 +41,8 @@ errors! {
         Pitch { operand: &'static str, bytes: u64 },
         /// {what} is {found}, but can be at most {max}
         TooLarge { what: &'static str, found: u64, max: u64 },
+        /// a scale of B belongs to {found} elements, but the kernel was built for {built}
+        BScales { found: BScaleBlock, built: BScaleBlock },
         /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
         /// {error}

@@ -21,7 +21,7 @@ pub struct ScaledGemmArgs<'h, A, B, D> {
     pub a_scales: &'h Buffer<f32>,
     /// B, (N, K), row-major.
     pub b: &'h Buffer<B>,
-    /// B's scales, one per block of 128 x 128 elements.
+    /// B's scales, one per block of elements that share it: [`ScaledGemmProblem::b_block`].
     pub b_scales: &'h Buffer<f32>,
     /// D, (M, N), row-major.
     pub d: &'h mut Buffer<D>,
@@ -59,7 +59,7 @@ impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
     }
 
     /// # Errors
-    /// Those of [`ScaledGemmProblem::check`]; buffers that are too short or misaligned; those of
+    /// Those of [`ScaledGemmProblem::check`]; [`ScaledGemmError::BScales`]; buffers that are too short or misaligned; those of
     /// [`Function::launch`].
     fn launch(
         &self,
@@ -69,6 +69,10 @@ impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
     ) -> Result<(), ScaledGemmError> {
         let ScaledGemmArgs { a, a_scales, b, b_scales, d } = args;
         problem.check(self.config.d.bits())?;
+        let (built, found) = (self.config.b_block, problem.b_block);
+        if found != built {
+            return Err(ScaledGemmError::BScales { found, built });
+        }
         let ScaledGemmProblem { m, n, k, .. } = *problem;
         let product = |x: u32, y: u32| u64::from(x) * u64::from(y);
         let [a_scale_count, b_scale_count] = problem.scale_lens();
@@ -96,7 +100,7 @@ impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
             a_scale_count: a_scale_count as i32,
             b_scale_count: b_scale_count as i32,
             rows: m as i32,
-            column_blocks: problem.n_blocks() as i32,
+            b_scale_rows: problem.b_scale_rows() as i32,
             steps: problem.k_blocks() as i32,
             tiles: tiles.map(|tiles| tiles as i32),
         };

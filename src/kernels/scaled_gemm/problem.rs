@@ -1,13 +1,48 @@
 //! [`ScaledGemmProblem`]: the sizes of a GEMM with block scales, and where its scales are. You pass
 //! it at launch, so one kernel serves many layers.
 
+use std::fmt;
+
 use super::error::ScaledGemmError;
 
 /// Elements along K, and rows of B, that share a scale.
 pub(super) const BLOCK: u32 = 128;
 
-/// Where the scale of row `r` (of A) or block of 128 rows `r` (of B) and block `b` of 128 elements
-/// along K is: at `r * row + b * block`.
+/// Which elements of B share a scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BScaleBlock {
+    /// 128 rows and 128 elements along K. Take it for weights: it costs the least.
+    #[default]
+    Square128,
+    /// 128 elements along K of one row, as in A. Take it if B is quantised like activations, for
+    /// example in a backward pass: more precise, but slower, because each column of D has its own
+    /// scales.
+    Row128,
+}
+
+impl BScaleBlock {
+    /// Returns how many scales B has along N, for `n` rows of B.
+    pub const fn rows(self, n: u32) -> u32 {
+        match self {
+            BScaleBlock::Square128 => n.div_ceil(BLOCK),
+            BScaleBlock::Row128 => n,
+        }
+    }
+}
+
+/// Prints `128x128` or `1x128`.
+impl fmt::Display for BScaleBlock {
+    #[inline]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BScaleBlock::Square128 => "128x128",
+            BScaleBlock::Row128 => "1x128",
+        })
+    }
+}
+
+/// Where the scale of row `r` (of A, or of B with [`BScaleBlock::Row128`]) or block of 128 rows `r`
+/// (of B) and block `b` of 128 elements along K is: at `r * row + b * block`.
 ///
 /// ```
 /// use tilewright::kernels::scaled_gemm::{ScaleStrides, ScaledGemmProblem};
@@ -20,7 +55,8 @@ pub(super) const BLOCK: u32 = 128;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaleStrides {
-    /// Elements from one row's scale to that of the next row (of A) or the next 128 rows (of B).
+    /// Elements from one row's scale to that of the next row, or from that of 128 rows to that of
+    /// the next 128.
     pub row: u32,
     /// Elements from one block's scale to that of the next block along K.
     pub block: u32,
@@ -52,12 +88,14 @@ impl ScaleStrides {
 /// The sizes of one GEMM with block scales, and the order of the scales.
 ///
 /// ```
-/// use tilewright::kernels::scaled_gemm::ScaledGemmProblem;
+/// use tilewright::kernels::scaled_gemm::{BScaleBlock, ScaledGemmProblem};
 ///
 /// let problem = ScaledGemmProblem::new(4096, 7168, 2048);
 /// assert_eq!(problem.flops(), 2.0 * 4096.0 * 7168.0 * 2048.0);
-/// assert_eq!((problem.k_blocks(), problem.n_blocks()), (16, 56));
+/// assert_eq!((problem.k_blocks(), problem.b_scale_rows()), (16, 56));
 /// assert_eq!(problem.scale_lens(), [4096 * 16, 56 * 16]);
+/// let of_rows = ScaledGemmProblem { b_block: BScaleBlock::Row128, ..problem };
+/// assert_eq!(of_rows.scale_lens(), [4096 * 16, 7168 * 16]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemmProblem {
@@ -67,6 +105,8 @@ pub struct ScaledGemmProblem {
     pub n: u32,
     /// Columns of A and B, a positive multiple of 16.
     pub k: u32,
+    /// Which elements of B share a scale.
+    pub b_block: BScaleBlock,
     /// The order of A's scales.
     pub a_scales: ScaleStrides,
     /// The order of B's scales.
@@ -74,10 +114,12 @@ pub struct ScaledGemmProblem {
 }
 
 impl ScaledGemmProblem {
-    /// Makes the problem with row-major scales. Set `a_scales` and `b_scales` for others.
+    /// Makes the problem with row-major scales, and scales of B for 128 x 128 elements. Set
+    /// `b_block`, `a_scales` and `b_scales` for others.
     pub const fn new(m: u32, n: u32, k: u32) -> ScaledGemmProblem {
         let scales = ScaleStrides::row_major(k.div_ceil(BLOCK));
-        ScaledGemmProblem { m, n, k, a_scales: scales, b_scales: scales }
+        let b_block = BScaleBlock::Square128;
+        ScaledGemmProblem { m, n, k, b_block, a_scales: scales, b_scales: scales }
     }
 
     /// Returns how many blocks K has.
@@ -85,16 +127,16 @@ impl ScaledGemmProblem {
         self.k.div_ceil(BLOCK)
     }
 
-    /// Returns how many blocks N has.
-    pub const fn n_blocks(&self) -> u32 {
-        self.n.div_ceil(BLOCK)
+    /// Returns how many scales B has along N.
+    pub const fn b_scale_rows(&self) -> u32 {
+        self.b_block.rows(self.n)
     }
 
     /// Returns the lengths of the scales of A and of B in elements, for example to allocate them.
     #[inline]
     pub fn scale_lens(&self) -> [u64; 2] {
         let blocks = self.k_blocks();
-        [self.a_scales.len(self.m, blocks), self.b_scales.len(self.n_blocks(), blocks)]
+        [self.a_scales.len(self.m, blocks), self.b_scales.len(self.b_scale_rows(), blocks)]
     }
 
     /// Returns the floating-point operations, without those for the scales. Use it to compute the
