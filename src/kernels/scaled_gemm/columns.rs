@@ -51,12 +51,14 @@ impl<'b> ColumnScales<'b> {
         tiles: &TileScheduler<'b>,
         sizes: &Sizes<'_>,
     ) {
-        let Sizes { b_scales, b_strides: [to_row, to_block], b_scale_rows, steps, .. } = *sizes;
+        let Sizes {
+            b_scales, b_strides: [to_row, to_block, to_matrix], b_scale_rows, steps, ..
+        } = *sizes;
         tiles.for_each(k, self.pipe.producer(), |k, tile, state| {
             let first = tile.column * self.columns + k.lane_id();
             let rows: Vec<Val<'_, i32>> = (0..self.pitch)
                 .step_by(Self::WARP as usize)
-                .map(|next| (first + next).min(b_scale_rows - 1) * to_row)
+                .map(|next| (first + next).min(b_scale_rows - 1) * to_row + tile.batch * to_matrix)
                 .collect();
             k.for_(range(0, steps), state, |k, step, state| {
                 let full = self.pipe.acquire(state);
@@ -87,9 +89,27 @@ impl<'b> ColumnScales<'b> {
         let groups = (0..self.columns).step_by(8);
         let scales = groups.flat_map(|group| self.ring.load_vector::<2>(first + group).lanes());
         let scales = scales.collect();
+        self.release(k, state);
+        scales
+    }
+
+    /// Waits for a stage and releases it, without its scales. All threads of a consumer call it.
+    #[inline]
+    pub(super) fn skip<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>)
+    where
+        'b: 'c,
+    {
+        self.pipe.wait(state);
+        self.release(k, state);
+    }
+
+    #[inline]
+    fn release<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>)
+    where
+        'b: 'c,
+    {
         // The stage is free once all lanes have their scales.
         k.bar_warp(WARP);
         k.if_(k.lane_id().eq(0), |_| self.pipe.release(state));
-        scales
     }
 }

@@ -5,7 +5,7 @@
 //! The first `wgmma` of a tile do not touch the accumulators. So a consumer stores the previous
 //! tile while they run.
 
-use crate::ir::builder::IntoVal;
+use crate::ir::builder::{DeviceCoord, IntoVal};
 use crate::ir::{Body, Registers, Val, WARP, range};
 use crate::layout::{shape, tiler};
 use crate::tensor::copy::ThrStore;
@@ -34,6 +34,7 @@ pub(super) struct Rings<'s, 'b> {
 pub(super) struct Consumer<'p, 'a, 'b> {
     plan: &'p Plan,
     sizes: &'p Sizes<'a>,
+    tiles: TileScheduler<'b>,
     group: Val<'b, i32>,
     pipe: TmaPipeline<'b>,
     leader: Val<'b, bool>,
@@ -77,6 +78,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         k: &Body<'b, '_>,
         plan: &'p Plan,
         sizes: &'p Sizes<'a>,
+        tiles: TileScheduler<'b>,
         group: Val<'b, i32>,
         rings: Rings<'_, 'b>,
         store: ThrStore<'p, 'b, D>,
@@ -104,6 +106,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         Consumer {
             plan,
             sizes,
+            tiles,
             group,
             pipe: rings.pipe,
             leader: (thread % GROUP).eq(0),
@@ -117,14 +120,42 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
     }
 
+    /// Computes a group's tile, and stores the previous one meanwhile, as
+    /// [`multiply`](Consumer::multiply). If all rows of the consumer are behind the end of the
+    /// group, it only releases the stages, and the previous tile stays.
+    #[inline]
+    pub(super) fn multiply_group<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        tile: Tile<'c>,
+        state: PipelineState<'c>,
+        previous: Tile<'c>,
+    ) -> (PipelineState<'c>, Tile<'c>)
+    where
+        'b: 'c,
+    {
+        let tiles: TileScheduler<'c> = self.tiles;
+        let is_behind = tiles.is_behind(tile, self.group * ROWS);
+        let is_behind = is_behind.unwrap_or_else(|| k.constant(false));
+        let skipped = is_behind.select(self.sizes.steps, 0);
+        let state = k.for_(range(k.constant(0), skipped), state, |k, _, state| {
+            self.pipe.wait(state);
+            k.if_(self.leader, |_| self.pipe.release(state));
+            if let Some(columns) = &self.columns {
+                columns.skip(k, state);
+            }
+            state.next()
+        });
+        k.if_with(!is_behind, (state, previous), |k| self.multiply(k, |_| tile, state, previous))
+    }
+
     /// Computes a tile, and stores the previous one meanwhile. Returns the state after it, and the
     /// tile.
     #[inline]
     pub(super) fn multiply<'c>(
         &self,
         k: &mut Body<'c, '_>,
-        tiles: &TileScheduler<'b>,
-        number: Val<'c, i32>,
+        tile: impl FnOnce(&Body<'c, '_>) -> Tile<'c>,
         state: PipelineState<'c>,
         previous: Tile<'c>,
     ) -> (PipelineState<'c>, Tile<'c>)
@@ -136,7 +167,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         // moves nothing before them across a second wait, which returns at once.
         self.start(k, state, 0);
         self.pipe.wait(state);
-        let tile = tiles.tile(number);
+        let tile = tile(k);
         let at = self.scale_indices(k, tile);
         self.load(k, &at, 0, self.scales.now);
         self.store(k, previous, 0);
@@ -309,21 +340,26 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         'b: 'c,
     {
         let (config, sizes) = (&self.plan.config, self.sizes);
-        let [rows, columns, _] = config.tile;
+        let ([rows, columns, _], tiles): (_, TileScheduler<'c>) = (config.tile, self.tiles);
+        let [in_a, in_b] = [sizes.a_strides[2], sizes.b_strides[2]].map(|next| tile.batch * next);
         let warp = k.thread_idx().x % GROUP / 32;
         let first = tile.row * rows + self.group * ROWS + warp * 16 + k.lane_id() / 4;
+        let first = match tiles.first_row(tile) {
+            DeviceCoord::Device(row) => row + first,
+            _ => first,
+        };
         let mut a = Vec::new();
         for block in 0..config.blocks() {
             for row in [0, 8] {
                 let row = first + (block * ROWS * config.consumers() + row);
-                a.push(row.min(sizes.rows - 1) * sizes.a_strides[0]);
+                a.push(in_a + row.min(sizes.rows - 1) * sizes.a_strides[0]);
             }
         }
         let column = tile.column * columns;
         let (block, offset) = (column / BLOCK, column % BLOCK);
         let of_block = |next: u32| {
             let block = (block + next).min(sizes.b_scale_rows - 1);
-            block * sizes.b_strides[0]
+            in_b + block * sizes.b_strides[0]
         };
         ScaleIndices { a, b: (0..self.plan.column_blocks()).map(of_block).collect(), offset }
     }

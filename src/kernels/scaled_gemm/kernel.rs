@@ -11,18 +11,20 @@ use crate::ir::builder::Role;
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, Element, Global, Kernel, KernelOptions, TensorMap, TensorMapMut, Untyped, Val, range,
+    Body, Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Untyped, Val,
+    range,
 };
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::atom::{
     MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
-use crate::tensor::copy::{StagedStore, TmaCopy};
+use crate::tensor::copy::{GlobalRows, StagedStore, StoreDestination, TmaCopy};
 use crate::tensor::pipeline::{
-    Tile, TileScheduler, TmaPipeline, WarpRole, WorkScheduler, warp_roles,
+    RowGroups, Tile, TileScheduler, TmaPipeline, WarpRole, WorkScheduler, warp_roles,
 };
 use crate::tensor::view::SharedTensor;
 
+use super::super::gemm::BatchMode;
 use super::columns::ColumnScales;
 use super::config::{GROUP, LaunchOverlap, ScaledGemmConfig};
 use super::consumer::{Consumer, Rings};
@@ -44,9 +46,9 @@ crate::params! {
     pub(super) struct SizeParams => Sizes<'b> {
         pub(super) a_scales: Global<f32>,
         pub(super) b_scales: Global<f32>,
-        /// Elements between the scales of rows, and of blocks along K.
-        pub(super) a_strides: [i32; 2],
-        pub(super) b_strides: [i32; 2],
+        /// Elements between the scales of rows, of blocks along K, and of matrices.
+        pub(super) a_strides: [i32; 3],
+        pub(super) b_strides: [i32; 3],
         pub(super) a_scale_count: i32,
         pub(super) b_scale_count: i32,
         /// Rows of A, and rows of B or blocks of 128 rows that share a scale.
@@ -54,14 +56,33 @@ crate::params! {
         pub(super) b_scale_rows: i32,
         /// Blocks of 128 elements along K, at least one.
         pub(super) steps: i32,
-        /// The tiles along M and along N.
-        pub(super) tiles: [i32; 2],
+        /// The tiles along M and along N, and the matrices.
+        pub(super) tiles: [i32; 3],
+        /// Whether A and B have a matrix for each of D, 1, or one for all, 0.
+        pub(super) is_batched: [i32; 2],
     }
 }
 
-/// A (M, K), B (N, K) and D (M, N, 1) as tensor maps, and the sizes.
-pub(super) type Params<A, B, D> =
-    (TensorMap<A, 2>, TensorMap<B, 2>, TensorMapMut<D, 3>, SizeParams);
+crate::params! {
+    /// The groups of a grouped GEMM, and the extents of D.
+    pub(super) struct GroupParams => GroupsAt<'b> {
+        pub(super) bounds: Global<i32>,
+        pub(super) count: i32,
+        pub(super) capacity: i32,
+        pub(super) extents: [i32; 2],
+    }
+}
+
+/// A (M, K, matrix), B (N, K, matrix) and D (M, N, matrix) as tensor maps, and the sizes.
+type Params = (TensorMap<A, 3>, TensorMap<B, 3>, TensorMapMut<D, 3>, SizeParams);
+/// Those of a grouped GEMM. D is also an address, because TMA cannot store the tile in which a
+/// group ends.
+type GroupedParams = (
+    TensorMap<A, 3>,
+    TensorMap<B, 3>,
+    (TensorMapMut<D, 3>, GlobalMut<D>),
+    (SizeParams, GroupParams),
+);
 
 /// Everything about the kernel that is known on the host.
 #[derive(Debug)]
@@ -89,16 +110,17 @@ impl Plan {
         // The layout that `wgmma` reads without bank conflicts.
         let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(8)?;
         let order = shape!(0, 1, 2);
-        let ring = |rows: u32| atom.tile_to_shape(&shape!(rows, depth, stages), Some(&order));
+        let ring =
+            |rows: u32, stages: u32| atom.tile_to_shape(&shape!(rows, depth, stages), Some(&order));
         let copy = |scalar, rows: u32| -> Result<TmaCopy, ScaledGemmError> {
-            Ok(TmaCopy::new(scalar, &atom.tile_to_shape(&shape!(rows, depth), None)?)?)
+            Ok(TmaCopy::new(scalar, &ring(rows, 1)?)?)
         };
         let groups = layout!((config.consumers(), 1, 1));
         Ok(Plan {
             config: *config,
             mma: TiledMma::new(MmaAtom::new(op)?, &groups, tiler!(_, _, _))?,
-            a_ring: ring(rows)?,
-            b_ring: ring(columns)?,
+            a_ring: ring(rows, stages)?,
+            b_ring: ring(columns, stages)?,
             a: copy(A::scalar(), rows)?,
             b: copy(B::scalar(), columns)?,
             d: StagedStore::new(config.d, config.store_columns(), config.store_slots())?,
@@ -118,11 +140,16 @@ impl Plan {
             _ if k.is_multiple_of(LINE) => L2Promotion::B128,
             _ => L2Promotion::None,
         };
-        let rows = |rows: u32| Layout::new((rows, k), (k, 1));
+        // Matrices that the batch shares are one in the map.
+        let matrices = |rows: u32, columns: u32, stride: u64| {
+            let count = if stride == 0 { 1 } else { problem.batch.count() };
+            Layout::new((rows, columns, count), (columns, 1, stride))
+        };
+        let strides = problem.strides();
         Ok([
-            self.a.desc(&rows(m)?)?.with_l2_promotion(promotion),
-            self.b.desc(&rows(n)?)?.with_l2_promotion(promotion),
-            self.d.desc(&Layout::new((m, n, 1), (n, 1, 0))?)?,
+            self.a.desc(&matrices(m, k, strides.a)?)?.with_l2_promotion(promotion),
+            self.b.desc(&matrices(n, k, strides.b)?)?.with_l2_promotion(promotion),
+            self.d.desc(&matrices(m, n, strides.d)?)?,
         ])
     }
 
@@ -155,12 +182,27 @@ impl Plan {
             blocks => options.cluster([blocks, 1, 1]),
         };
         let name = format!("scaled_gemm_{}_{}_{}", A::scalar(), B::scalar(), self.config);
-        let kernel = Kernel::<Params<A, B, D>>::build_with(
-            options,
-            &name,
-            self.config.target,
-            |k, (a, b, d, sizes)| self.body(k, a, b, d, &sizes),
-        )?;
+        let target = self.config.target;
+        if self.config.batch == BatchMode::Grouped {
+            let kernel = Kernel::<GroupedParams>::build_with(
+                options,
+                &name,
+                target,
+                |k, (a, b, (map, to), (sizes, groups))| {
+                    let GroupsAt { bounds, count, capacity, extents } = groups;
+                    let strides = [extents[1].cvt::<i64>(), k.constant(0)];
+                    let rows = GlobalRows { to, strides, extents };
+                    let groups = RowGroups { bounds, count, capacity };
+                    let d = StoreDestination::Groups { map, rows, groups };
+                    self.body(k, a, b, d, &sizes);
+                },
+            )?;
+            return Ok(kernel.untyped());
+        }
+        let kernel =
+            Kernel::<Params>::build_with(options, &name, target, |k, (a, b, d, sizes)| {
+                self.body(k, a, b, d.into(), &sizes);
+            })?;
         Ok(kernel.untyped())
     }
 
@@ -169,9 +211,9 @@ impl Plan {
     fn body<'a>(
         &self,
         k: &mut Body<'a, '_>,
-        a: Val<'a, TensorMap<A, 2>>,
-        b: Val<'a, TensorMap<B, 2>>,
-        d: Val<'a, TensorMapMut<D, 3>>,
+        a: Val<'a, TensorMap<A, 3>>,
+        b: Val<'a, TensorMap<B, 3>>,
+        d: StoreDestination<'a, D>,
         sizes: &Sizes<'a>,
     ) {
         let ScaledGemmConfig { tile: [m, n, depth], stages, cluster, raster, overlap, .. } =
@@ -186,9 +228,9 @@ impl Plan {
             BScaleBlock::Square128 => None,
             BScaleBlock::Row128 => Some(ColumnScales::new(k, &self.config)),
         };
-        let [row_tiles, column_tiles] = sizes.tiles;
-        let tiles = TileScheduler::new(k, raster, [row_tiles, column_tiles, k.constant(1)]);
-        let tiles = tiles.clusters(cluster);
+        let (groups, _) = d.groups();
+        let tiles = TileScheduler::new(k, raster, sizes.tiles).clusters(cluster);
+        let tiles = tiles.row_groups(groups, m);
         sizes.a_scales.require_len(sizes.a_scale_count);
         sizes.b_scales.require_len(sizes.b_scale_count);
         let (thread, is_early) = (k.thread_idx().x, overlap == LaunchOverlap::Programmatic);
@@ -222,13 +264,16 @@ impl Plan {
                     let (a, b) = (self.a.tensor(a), self.b.tensor(b));
                     let [along_m, along_n] = tiles.peers();
                     tiles.for_each(k, pipe.producer(), |k, tile, state| {
-                        let ga = a.local_tile(&tiler!(m, depth), (tile.row, ..));
-                        let gb = b.local_tile(&tiler!(n, depth), (tile.column, ..));
+                        let [of_a, of_b] =
+                            sizes.is_batched.map(|is_batched| tile.batch * is_batched);
+                        let first_row = tiles.first_row(tile);
                         k.for_(range(0, sizes.steps), state, |_, step, state| {
                             let full = pipe.acquire(state);
                             let sa = sa.slice((.., .., state.stage));
                             let sb = sb.slice((.., .., state.stage));
-                            let (ga, gb) = (ga.slice((.., .., step)), gb.slice((.., .., step)));
+                            let ga = a.local_tile(&tiler!(m, depth), (tile.row, step, of_a));
+                            let ga = ga.domain_offset((first_row.clone(), 0));
+                            let gb = b.local_tile(&tiler!(n, depth), (tile.column, step, of_b));
                             ga.load_rotated(&sa, full, along_n, step);
                             gb.load_rotated(&sb, full, along_m, step);
                             state.next()
@@ -238,15 +283,19 @@ impl Plan {
             }
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
             let own = staging.offset(group * self.d.elements());
-            let store = self.d.slice(k, d, own, thread % GROUP, barrier);
+            let store = self.d.slice(k, d.clone(), own, thread % GROUP, barrier);
             let rings = Rings { pipe, a: &sa, b: &sb, columns };
-            let consumer = Consumer::new(k, self, sizes, group, rings, store);
+            let consumer = Consumer::new(k, self, sizes, tiles, group, rings, store);
             let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
             let start = (pipe.consumer(), none);
-            let (_, last) = tiles.numbers().for_each_item(k, start, |k, number, carried| {
-                let (state, previous) = carried;
-                consumer.multiply(k, &tiles, number, state, previous)
-            });
+            let (_, last) = match groups {
+                None => tiles.numbers().for_each_item(k, start, |k, number, (state, previous)| {
+                    consumer.multiply(k, |_| tiles.tile(number), state, previous)
+                }),
+                Some(_) => tiles.for_each(k, start, |k, tile, (state, previous)| {
+                    consumer.multiply_group(k, tile, state, previous)
+                }),
+            };
             (0..self.config.blocks()).for_each(|block| consumer.store(k, last, block));
             consumer.store.finish();
         });

@@ -19,7 +19,7 @@ pub use config::{LaunchOverlap, ScaledGemmConfig};
 pub use error::ScaledGemmError;
 use kernel::Plan;
 pub use launch::ScaledGemmArgs;
-pub use problem::{BScaleBlock, ScaleStrides, ScaledGemmProblem};
+pub use problem::{BScaleBlock, BatchStrides, ScaleStrides, ScaledBatch, ScaledGemmProblem};
 
 /// The GEMM of 8-bit floats with block scales, with `f32` accumulators:
 ///
@@ -34,6 +34,9 @@ pub use problem::{BScaleBlock, ScaleStrides, ScaledGemmProblem};
 /// `A` and `B` are [`f8e4m3`](crate::ir::f8e4m3) or [`f8e5m2`](crate::ir::f8e5m2), and `D` is
 /// `bf16`, `f16` or `f32`. Tensor cores add up 128 products with about 14 bits. The sums of all
 /// blocks are scaled and added in `f32`, so the error does not grow with K.
+///
+/// A problem can also be a [batch](ScaledGemmProblem::batched) of such GEMMs, or a [grouped
+/// GEMM](ScaledGemmProblem::grouped), in which each group of rows has its own B.
 ///
 /// A launch takes a [`ScaledGemmProblem`] and [`ScaledGemmArgs`]. It does nothing if D is empty.
 ///
@@ -57,7 +60,14 @@ pub use problem::{BScaleBlock, ScaleStrides, ScaledGemmProblem};
 /// let a_scales = device.upload(&[1.0, 2.0, 3.0, 6.0])?;
 /// let b_scales = device.upload(&[1.0, 0.25])?;
 /// let mut d = device.zeros::<bf16>(2 * 16)?;
-/// let args = ScaledGemmArgs { a: &a, a_scales: &a_scales, b: &b, b_scales: &b_scales, d: &mut d };
+/// let args = ScaledGemmArgs {
+///     a: &a,
+///     a_scales: &a_scales,
+///     b: &b,
+///     b_scales: &b_scales,
+///     d: &mut d,
+///     groups: None,
+/// };
 /// gemm.launch(&problem, args)?;
 /// // 128 * 0.5 * (1 * 1 + 2 * 0.25) = 96
 /// let d = d.to_vec()?;
