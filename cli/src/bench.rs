@@ -11,6 +11,7 @@ mod parallel;
 mod random;
 mod rank;
 mod rows;
+mod scaled_gemm;
 mod small_gemm;
 
 use std::ffi::OsString;
@@ -66,6 +67,9 @@ enum What {
     /// Attention decode over a paged cache, compared with a kernel that only reads the cache. Needs
     /// a GPU.
     Decode(decode::Options),
+    /// GEMM of 8-bit floats with block scales, plain, batched or grouped, in operations per second.
+    /// Needs a GPU.
+    ScaledGemm(scaled_gemm::Options),
     /// GEMM with few rows and 4-bit weights, compared with a read of the same bytes. Needs a GPU.
     SmallGemm(small_gemm::Options),
     /// Parallel linear layers on all GPUs: overlaps communication with GEMMs and compares that with
@@ -220,6 +224,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         What::Elementwise(options) => return rows::elementwise(options),
         What::Attention(options) => return attention::run(options),
         What::Decode(options) => return decode::run(options),
+        What::ScaledGemm(options) => return scaled_gemm::run(options),
         What::SmallGemm(options) => return small_gemm::run(options),
         What::Parallel(options) => return parallel::run(options),
         What::Program(args) => return program(args),
@@ -272,7 +277,7 @@ fn program(args: &[OsString]) -> Result<(), Failure> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
-            "`{name}` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, small-gemm or parallel, \
+            "`{name}` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, scaled-gemm, small-gemm or parallel, \
              or a name for which there is a program `{program}` in `PATH`"
         ))),
         Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),

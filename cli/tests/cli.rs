@@ -568,7 +568,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &["bench"],
         &expect![[r#"
-            error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, small-gemm, parallel; see `--help`
+            error: `tilewright bench` needs a command: gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, scaled-gemm, small-gemm, parallel; see `--help`
         "#]],
     );
     check_refused(
@@ -919,7 +919,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, small-gemm or parallel, or a name for which there is a program `tilewright-bench-sofmax` in `PATH`
+            error: `sofmax` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode, scaled-gemm, small-gemm or parallel, or a name for which there is a program `tilewright-bench-sofmax` in `PATH`
         "#]],
     );
 }

@@ -53,6 +53,7 @@ pub mod decode;
 pub mod elementwise;
 pub mod gather;
 pub mod gemm;
+mod group_rows;
 pub mod norm;
 pub mod parallel;
 pub mod permute;

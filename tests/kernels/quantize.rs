@@ -5,7 +5,7 @@ use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::quantize::{
-    Quantize, QuantizeArgs, QuantizeConfig, QuantizeProblem, ScaleBlock,
+    Quantize, QuantizeArgs, QuantizeConfig, QuantizeInput, QuantizeProblem, ScaleBlock,
 };
 use tilewright::kernels::rows::RowError;
 use tilewright::kernels::scaled_gemm::ScaleStrides;
@@ -26,14 +26,46 @@ fn extents(block: ScaleBlock, columns: usize) -> [usize; 2] {
     }
 }
 
+/// What is quantised, by its definition.
+fn values<T: Real>(input: QuantizeInput, x: &[T], columns: usize) -> Vec<f64> {
+    match input {
+        QuantizeInput::Elements => x.iter().map(|x| x.to()).collect(),
+        QuantizeInput::SiluMul => x
+            .chunks(2 * columns.max(1))
+            .flat_map(|row| {
+                let (gate, up) = row.split_at(columns);
+                let pairs = gate.iter().zip(up).map(|(gate, up)| (gate.to(), up.to()));
+                pairs.map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up)
+            })
+            .collect(),
+    }
+}
+
 #[track_caller]
 fn check<T, D>(device: &Device, block: ScaleBlock, problem: &QuantizeProblem, x: &[T])
 where
     T: Real + Converted,
     D: Real + Converted + VectorElement<2>,
 {
+    check_input::<T, D>(device, block, QuantizeInput::Elements, problem, x);
+}
+
+#[track_caller]
+fn check_input<T, D>(
+    device: &Device,
+    block: ScaleBlock,
+    input: QuantizeInput,
+    problem: &QuantizeProblem,
+    x: &[T],
+) where
+    T: Real + Converted,
+    D: Real + Converted + VectorElement<2>,
+{
     let (rows, columns) = (problem.rows as usize, problem.columns as usize);
     let config = QuantizeConfig::new(block, device.target(), T::SCALAR, problem).unwrap();
+    let config = QuantizeConfig { input, ..config };
+    // The approximation of the exponential function.
+    let precision = if input == QuantizeInput::SiluMul { 1e-5 } else { 1e-6 };
     let quantize = Quantize::<T, D>::new(config).unwrap().load(device).unwrap();
     let x_at = device.upload(x).unwrap();
     let mut y = device.upload(&vec![D::of(1.0); rows * columns + 16]).unwrap();
@@ -43,6 +75,7 @@ where
     quantize.launch(problem, args).unwrap();
     let (y, scales) = (y.to_vec().unwrap(), scales.to_vec().unwrap());
     let what = format!("{config} of {problem:?} on {}", device.name());
+    let x = values(input, x, columns);
     let largest = if D::SCALAR == Scalar::F8E4M3 { 448.0 } else { 57344.0 };
     let [high, wide] = extents(block, columns);
     let mut is_scale = vec![false; scales.len()];
@@ -55,19 +88,19 @@ where
             // The definition of a scale.
             let rows = first_row..rows.min(first_row + high);
             let of_row = |row: usize| &x[row * columns..][first..columns.min(first + wide)];
-            let all = rows.flat_map(of_row).map(|x| x.to().abs());
+            let all = rows.flat_map(of_row).map(|x| x.abs());
             let expected = all.fold(0.0, f64::max) / largest;
             let expected = expected.max(f64::from(f32::MIN_POSITIVE));
-            assert!((scale / expected - 1.0).abs() < 1e-6, "{what}: {scale}, not {expected}");
+            assert!((scale / expected - 1.0).abs() < precision, "{what}: {scale}, not {expected}");
             is_scale[place] = true;
         }
-        let (x, found) = (x[row * columns + column].to(), y[row * columns + column].to());
+        let (x, found) = (x[row * columns + column], y[row * columns + column].to());
         if x.is_nan() {
             assert!(found.is_nan(), "{what}: ({row}, {column})");
             continue;
         }
         // Rounded to nearest, up to the error of the division. 2^-10 is half of the smallest e4m3.
-        let slack = (x / scale).abs() * (D::EPSILON + 1e-6) + (-10f64).exp2();
+        let slack = (x / scale).abs() * (D::EPSILON + precision) + (-10f64).exp2();
         assert!((x / scale - found).abs() <= slack, "{what}: ({row}, {column}) of {x} is {found}");
     }
     assert!(y[rows * columns..].iter().all(|y| y.to() == 1.0), "{what}: wrote behind y");
@@ -91,6 +124,27 @@ fn sizes_and_types() {
                 check::<bf16, f8e4m3>(&device, block, &problem, &random(len, 1));
                 check::<f16, f8e4m3>(&device, block, &problem, &random(len, 2));
                 check::<f32, f8e5m2>(&device, block, &problem, &random(len, 3));
+            }
+        }
+    }
+}
+
+/// SwiGLU of the two halves of each row, with gates for which the function is 0, and NaN.
+#[test]
+fn silu_mul() {
+    for device in devices() {
+        for block in BLOCKS {
+            for [rows, columns] in [[1, 128], [37, 400], [130, 136], [3, 16], [0, 64]] {
+                let problem = QuantizeProblem::new(block, rows, columns);
+                let len = 2 * (rows * columns) as usize;
+                let input = QuantizeInput::SiluMul;
+                let mut x: Vec<bf16> = random(len, 1);
+                if len > 40 {
+                    x[3] = bf16::from_f32(-200.0);
+                    x[4] = bf16::from_f32(f32::NAN);
+                }
+                check_input::<bf16, f8e4m3>(&device, block, input, &problem, &x);
+                check_input::<f32, f8e5m2>(&device, block, input, &problem, &random(len, 2));
             }
         }
     }
@@ -173,9 +227,11 @@ fn kernels_assemble_without_spills() {
     for block in BLOCKS {
         let problem = QuantizeProblem::new(block, 4096, 4096);
         let config = QuantizeConfig::new(block, Target::SM_90, Scalar::Bf16, &problem).unwrap();
-        let quantize = Quantize::<bf16, f8e4m3>::new(config).unwrap();
-        let Some(ptxas) = ptxas::find() else { continue };
-        let report = ptxas.report(quantize.ptx().text(), "sm_90").unwrap();
-        assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+        for config in [config, config.silu_mul()] {
+            let quantize = Quantize::<bf16, f8e4m3>::new(config).unwrap();
+            let Some(ptxas) = ptxas::find() else { continue };
+            let report = ptxas.report(quantize.ptx().text(), "sm_90").unwrap();
+            assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+        }
     }
 }

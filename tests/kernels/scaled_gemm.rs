@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f8e5m2, f16};
+use tilewright::kernels::gemm::{BatchMode, GroupRows};
 use tilewright::kernels::scaled_gemm::{
-    LaunchOverlap, ScaleStrides, ScaledGemm, ScaledGemmArgs, ScaledGemmConfig, ScaledGemmError,
-    ScaledGemmProblem,
+    BScaleBlock, BatchStrides, LaunchOverlap, ScaleStrides, ScaledBatch, ScaledGemm,
+    ScaledGemmArgs, ScaledGemmConfig, ScaledGemmError, ScaledGemmProblem,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -19,31 +20,131 @@ use crate::support::{ptxas, text};
 /// Elements along K, and rows of B, that share a scale.
 const BLOCK: usize = 128;
 
-/// The definition: `sum over k of SA[m, k / 128] * SB[n / 128, k / 128] * A[m, k] * B[n, k]`.
-fn product(
-    problem: &ScaledGemmProblem,
-    (a, a_scales): (&[f64], &[f32]),
-    (b, b_scales): (&[f64], &[f32]),
-) -> Vec<f64> {
-    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
-    let scale = |scales: &[f32], strides: ScaleStrides, row: usize, block: usize| {
-        f64::from(scales[row * strides.row as usize + block * strides.block as usize])
-    };
-    let mut d = Vec::new();
-    for row in 0..m {
-        for column in 0..n {
-            let mut sum = 0.0;
-            for block in 0..k.div_ceil(BLOCK) {
-                let depth = block * BLOCK..k.min((block + 1) * BLOCK);
-                let (x, y) = (&a[row * k..][depth.clone()], &b[column * k..][depth]);
-                let products: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
-                let of_a = scale(a_scales, problem.a_scales, row, block);
-                sum += products * of_a * scale(b_scales, problem.b_scales, column / BLOCK, block);
+/// Where a GEMM of a launch finds its matrices and scales, in elements.
+#[derive(Clone, Copy, Default)]
+struct Starts {
+    a: usize,
+    a_scales: usize,
+    b: usize,
+    b_scales: usize,
+    d: usize,
+}
+
+/// The operands of a launch, as `f64`.
+struct Operands<'x> {
+    a: &'x [f64],
+    a_scales: &'x [f32],
+    b: &'x [f64],
+    b_scales: &'x [f32],
+}
+
+impl Operands<'_> {
+    /// The definition of an element of D:
+    /// `sum over k of SA[m, k / 128] * SB[n / 128, k / 128] * A[m, k] * B[n, k]`, or with
+    /// `SB[n, k / 128]` if each row of B has its own scales.
+    fn sum(&self, problem: &ScaledGemmProblem, at: Starts, [row, column]: [usize; 2]) -> f64 {
+        let k = problem.k as usize;
+        let b_scale_row = match problem.b_block {
+            BScaleBlock::Square128 => column / BLOCK,
+            BScaleBlock::Row128 => column,
+        };
+        let scale = |scales: &[f32], strides: ScaleStrides, row: usize, block: usize| {
+            f64::from(scales[row * strides.row as usize + block * strides.block as usize])
+        };
+        let mut sum = 0.0;
+        for block in 0..k.div_ceil(BLOCK) {
+            let depth = block * BLOCK..k.min((block + 1) * BLOCK);
+            let x = &self.a[at.a + row * k..][depth.clone()];
+            let y = &self.b[at.b + column * k..][depth];
+            let products: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
+            let of_a = scale(&self.a_scales[at.a_scales..], problem.a_scales, row, block);
+            let of_b = scale(&self.b_scales[at.b_scales..], problem.b_scales, b_scale_row, block);
+            sum += products * of_a * of_b;
+        }
+        sum
+    }
+}
+
+/// The rows of groups, as a launch has them.
+#[derive(Clone, Debug)]
+enum Rows {
+    /// The first row of each group, and the end of the last one.
+    Starts(Vec<i32>),
+    /// The rows of each group, and the room for them.
+    Counts(Vec<i32>, u32),
+}
+
+impl Rows {
+    /// The rows of group `group`.
+    fn of(&self, group: usize) -> std::ops::Range<usize> {
+        match self {
+            Rows::Starts(starts) => starts[group] as usize..starts[group + 1] as usize,
+            Rows::Counts(counts, room) => {
+                let first = group * *room as usize;
+                first..first + counts[group] as usize
             }
-            d.push(sum);
         }
     }
-    d
+
+    /// The problem of these groups.
+    fn problem(&self, n: u32, k: u32) -> ScaledGemmProblem {
+        match self {
+            Rows::Starts(starts) => {
+                let m = *starts.last().unwrap() as u32;
+                ScaledGemmProblem::new(m, n, k).grouped(starts.len() as u32 - 1)
+            }
+            Rows::Counts(counts, room) => {
+                let groups = counts.len() as u32;
+                ScaledGemmProblem::new(groups * room, n, k).grouped(groups)
+            }
+        }
+    }
+}
+
+/// The elements of D and their values: each row and its GEMM's starts.
+fn expected(
+    problem: &ScaledGemmProblem,
+    operands: &Operands<'_>,
+    rows: Option<&Rows>,
+) -> Vec<(usize, f64)> {
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
+    let blocks = k.div_ceil(BLOCK);
+    let b_rows = match problem.b_block {
+        BScaleBlock::Square128 => n.div_ceil(BLOCK),
+        BScaleBlock::Row128 => n,
+    };
+    let len = |strides: ScaleStrides, rows: usize| {
+        let last = |count: usize, stride: u32| count.saturating_sub(1) * stride as usize;
+        last(rows, strides.row) + last(blocks, strides.block) + 1
+    };
+    let (of_a, of_b) = (len(problem.a_scales, m), len(problem.b_scales, b_rows));
+    let mut all = Vec::new();
+    for l in 0..problem.batch.count() as usize {
+        let (at, rows) = match (problem.batch, rows) {
+            (ScaledBatch::Uniform { strides, .. }, _) => {
+                let of = |stride: Option<u64>, own: usize| l * stride.map_or(own, |s| s as usize);
+                let at = Starts {
+                    a: of(strides.a, m * k),
+                    a_scales: of(strides.a_scales, of_a),
+                    b: of(strides.b, n * k),
+                    b_scales: of(strides.b_scales, of_b),
+                    d: of(strides.d, m * n),
+                };
+                (at, 0..m)
+            }
+            (ScaledBatch::Grouped { .. }, Some(rows)) => {
+                (Starts { b: l * n * k, b_scales: l * of_b, ..Starts::default() }, rows.of(l))
+            }
+            (ScaledBatch::Grouped { .. }, None) => panic!("groups have rows"),
+        };
+        for row in rows {
+            for column in 0..n {
+                let sum = operands.sum(problem, at, [row, column]);
+                all.push((at.d + row * n + column, sum));
+            }
+        }
+    }
+    all
 }
 
 /// Random integers from -2 to 2 as 8-bit floats, and NaN behind the last one.
@@ -65,13 +166,44 @@ fn check<A: Real, B: Real, D: Real + Converted>(
     problem: &ScaledGemmProblem,
     seed: u64,
 ) {
+    check_rows::<A, B, D>(device, config, problem, None, seed);
+}
+
+/// Runs the kernel on random operands, and compares D with the definition. Elements that belong to
+/// no GEMM stay.
+#[track_caller]
+fn check_rows<A: Real, B: Real, D: Real + Converted>(
+    device: &Device,
+    config: ScaledGemmConfig,
+    problem: &ScaledGemmProblem,
+    rows: Option<&Rows>,
+    seed: u64,
+) {
     let rng = &mut Rng::new(seed);
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
-    let (a, b): (Vec<A>, Vec<B>) = (integers(m * k, rng), integers(n * k, rng));
+    let (own, strides) = match problem.batch {
+        ScaledBatch::Uniform { count, strides } => (count as usize, strides),
+        ScaledBatch::Grouped { .. } => (1, BatchStrides::default()),
+    };
+    let len = |count: usize, stride: Option<u64>, one: usize| match count {
+        0 => 0,
+        _ => (count - 1) * stride.map_or(one, |stride| stride as usize) + one,
+    };
+    let b_count = problem.batch.count() as usize;
+    let a: Vec<A> = integers(len(own, strides.a, m * k), rng);
+    let b: Vec<B> = integers(len(b_count, strides.b, n * k), rng);
+    let d_len = len(own, strides.d, m * n);
     let [a_scales, b_scales] = problem.scale_lens().map(|len| scales(len, rng));
     let (a_at, b_at) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
     let [a_scales_at, b_scales_at] = [&a_scales, &b_scales].map(|all| device.upload(all).unwrap());
-    let mut d = device.upload(&vec![D::of(UNTOUCHED); m * n + 16]).unwrap();
+    let mut d = device.upload(&vec![D::of(UNTOUCHED); d_len + 16]).unwrap();
+    let bounds = rows.map(|rows| match rows {
+        Rows::Starts(bounds) | Rows::Counts(bounds, _) => device.upload(bounds).unwrap(),
+    });
+    let groups = rows.zip(bounds.as_ref()).map(|(rows, bounds)| match rows {
+        Rows::Starts(_) => GroupRows::Starts(bounds),
+        Rows::Counts(..) => GroupRows::Counts(bounds),
+    });
     let gemm = ScaledGemm::<A, B, D>::new(config).unwrap().load(device).unwrap();
     let args = ScaledGemmArgs {
         a: &a_at,
@@ -79,17 +211,20 @@ fn check<A: Real, B: Real, D: Real + Converted>(
         b: &b_at,
         b_scales: &b_scales_at,
         d: &mut d,
+        groups,
     };
     gemm.launch(problem, args).unwrap();
     let exact_a: Vec<f64> = a.iter().map(|x| x.to()).collect();
     let exact_b: Vec<f64> = b.iter().map(|x| x.to()).collect();
-    let expected = product(problem, (&exact_a, &a_scales), (&exact_b, &b_scales));
-    let what = format!("{config} of {problem:?} on {}", device.name());
+    let operands = Operands { a: &exact_a, a_scales: &a_scales, b: &exact_b, b_scales: &b_scales };
+    let mut values = vec![D::of(UNTOUCHED).to(); d_len + 16];
+    for (at, sum) in expected(problem, &operands, rows) {
+        values[at] = D::of(sum as f32).to();
+    }
+    let what = format!("{config} of {problem:?} {rows:?} on {}", device.name());
     for (at, found) in d.to_vec().unwrap().into_iter().enumerate() {
-        let expected = expected.get(at).map_or(UNTOUCHED, |expected| *expected as f32);
         let (row, column) = (at / n.max(1), at % n.max(1));
-        let found = found.to();
-        assert_eq!(found, D::of(expected).to(), "{what}: ({row}, {column})");
+        assert_eq!(found.to(), values[at], "{what}: ({row}, {column})");
     }
 }
 
@@ -109,6 +244,133 @@ fn tiles_and_edges() {
             let problem = ScaledGemmProblem::new(300 - tile[0] / 2, 520, 336);
             let config = config_of(tile, 2 + (seed % 3) as u32, [1, 1]);
             check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, seed);
+        }
+    }
+}
+
+/// Each row of B has its own scales, in tiles that end inside a warp's 32 copies of scales, and
+/// with fewer and more steps than stages.
+#[test]
+fn scales_of_single_columns() {
+    let tiles = [[64, 64], [128, 112], [128, 128], [256, 80], [64, 56]];
+    for device in devices() {
+        for (seed, tile) in (0..).zip(tiles) {
+            let problem = ScaledGemmProblem::new(300 - tile[0] / 2, 264, 336 + 208 * seed as u32);
+            let problem = ScaledGemmProblem { b_block: BScaleBlock::Row128, ..problem };
+            let config = config_of(tile, 2 + (seed % 3) as u32, [1, 1]);
+            let config = ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config };
+            check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, seed);
+        }
+    }
+}
+
+/// A batch of GEMMs: matrices that follow each other, with gaps, and shared ones. Each block
+/// computes tiles of several.
+#[test]
+fn batches() {
+    let gaps = BatchStrides {
+        a: Some(70 * 272 + 32),
+        a_scales: Some(1000),
+        b: Some(200 * 272 + 16),
+        b_scales: Some(777),
+        d: Some(70 * 200 + 8),
+    };
+    let shared_b = BatchStrides { b: Some(0), b_scales: Some(0), ..BatchStrides::default() };
+    let shared_a = BatchStrides { a: Some(0), a_scales: Some(0), ..BatchStrides::default() };
+    for device in devices() {
+        for (seed, strides) in (0..).zip([BatchStrides::default(), gaps, shared_b, shared_a]) {
+            for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+                let batch = ScaledBatch::Uniform { count: 3, strides };
+                let problem = ScaledGemmProblem::new(70, 200, 272);
+                let problem = ScaledGemmProblem { b_block, batch, ..problem };
+                let config = ScaledGemmConfig { b_block, ..config_of([64, 96], 3, [1, 1]) };
+                check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, seed);
+            }
+        }
+        let problem = ScaledGemmProblem::new(130, 136, 144).batched(2);
+        let config = config_of([128, 64], 3, [2, 1]);
+        check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 9);
+    }
+}
+
+/// The configuration with this tile for groups.
+fn grouped(tile: [u32; 2], b_block: BScaleBlock) -> ScaledGemmConfig {
+    ScaledGemmConfig { batch: BatchMode::Grouped, b_block, ..config_of(tile, 3, [1, 1]) }
+}
+
+/// Groups of rows, each with its own B: empty ones, ones that end inside tiles and inside a
+/// consumer's 64 rows, one that leaves a consumer without rows, and more groups than blocks.
+#[test]
+fn groups() {
+    let contiguous = Rows::Starts(vec![0, 70, 70, 90, 300, 301, 301]);
+    let masked = Rows::Counts(vec![0, 80, 1, 64, 33], 80);
+    let many = Rows::Starts(
+        (0..=40)
+            .map(|group| group * (group % 5) / 2 + group)
+            .scan(0, |end, next| {
+                *end = next.max(*end);
+                Some(*end)
+            })
+            .collect(),
+    );
+    for device in devices() {
+        for (rows, k) in [(&contiguous, 336), (&masked, 528), (&many, 128)] {
+            for (tile, b_block) in [
+                ([64, 64], BScaleBlock::Square128),
+                ([128, 112], BScaleBlock::Square128),
+                ([256, 64], BScaleBlock::Square128),
+                ([128, 96], BScaleBlock::Row128),
+            ] {
+                let problem = ScaledGemmProblem { b_block, ..rows.problem(200, k) };
+                let config = grouped(tile, b_block);
+                check_rows::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, Some(rows), 1);
+            }
+        }
+        // All groups are empty, and D has rows of no group.
+        let rows = Rows::Counts(vec![0; 4], 16);
+        let (problem, config) = (rows.problem(64, 128), grouped([64, 64], BScaleBlock::Square128));
+        check_rows::<f8e4m3, f8e4m3, f32>(
+            &device,
+            ScaledGemmConfig { d: Scalar::F32, ..config },
+            &problem,
+            Some(&rows),
+            1,
+        );
+    }
+}
+
+/// A graph replays with other group sizes: the host does not know them.
+#[test]
+fn groups_in_a_graph() {
+    for device in devices() {
+        let problem = ScaledGemmProblem::new(200, 64, 128).grouped(3);
+        let config = grouped([64, 64], BScaleBlock::Square128);
+        let gemm = ScaledGemm::<f8e4m3, f8e4m3, bf16>::new(config).unwrap().load(&device).unwrap();
+        let a = device.upload(&[f8e4m3::from_f32(1.0); 200 * 128]).unwrap();
+        let b = device.upload(&[f8e4m3::from_f32(0.5); 3 * 64 * 128]).unwrap();
+        let a_scales = device.upload(&[1.0; 200]).unwrap();
+        let b_scales = device.upload(&[1.0, 2.0, 3.0]).unwrap();
+        let mut d = device.zeros::<bf16>(200 * 64).unwrap();
+        let mut starts = device.zeros::<i32>(4).unwrap();
+        let graph = device.graph().unwrap();
+        let args = ScaledGemmArgs {
+            a: &a,
+            a_scales: &a_scales,
+            b: &b,
+            b_scales: &b_scales,
+            d: &mut d,
+            groups: Some(GroupRows::Starts(&starts)),
+        };
+        gemm.on(graph.stream()).launch(&problem, args).unwrap();
+        let graph = graph.finish().unwrap();
+        for sizes in [[200, 0, 0], [0, 0, 200], [65, 70, 65]] {
+            let ends = [0, sizes[0], sizes[0] + sizes[1], 200];
+            starts.write(&ends.map(|end| end as i32)).unwrap();
+            graph.launch().unwrap();
+            for (at, found) in d.to_vec().unwrap().into_iter().enumerate() {
+                let group = ends[1..].iter().position(|end| at / 64 < *end).unwrap();
+                assert_eq!(found.to_f32(), 64.0 * (group + 1) as f32, "{sizes:?}: {at}");
+            }
         }
     }
 }
@@ -149,12 +411,19 @@ fn steps() {
 /// Scales in other orders, with padding between rows.
 #[test]
 fn scale_orders() {
-    let strides = [ScaleStrides::column_major(140), ScaleStrides::row_major(9)];
+    use BScaleBlock::{Row128, Square128};
+    let strides = [ScaleStrides::column_major(268), ScaleStrides::row_major(9)];
     for device in devices() {
-        for (a_scales, b_scales) in [(0, 1), (1, 0), (0, 0)] {
+        for (a_scales, b_scales, b_block) in [
+            (0, 1, Square128),
+            (1, 0, Square128),
+            (0, 0, Square128),
+            (0, 1, Row128),
+            (1, 0, Row128),
+        ] {
             let [a_scales, b_scales] = [a_scales, b_scales].map(|i: usize| strides[i]);
-            let problem =
-                ScaledGemmProblem { a_scales, b_scales, ..ScaledGemmProblem::new(137, 264, 896) };
+            let problem = ScaledGemmProblem::new(137, 264, 896);
+            let problem = ScaledGemmProblem { a_scales, b_scales, b_block, ..problem };
             let config = ScaledGemmConfig::new(device.target(), Scalar::Bf16, &problem).unwrap();
             check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
         }
@@ -178,9 +447,14 @@ fn element_types() {
 #[test]
 fn clusters() {
     for device in devices() {
-        for (cluster, sizes) in [([2, 1], [300, 200]), ([1, 2], [130, 488])] {
+        for (cluster, sizes, b_block) in [
+            ([2, 1], [300, 200], BScaleBlock::Square128),
+            ([1, 2], [130, 488], BScaleBlock::Square128),
+            ([1, 2], [130, 296], BScaleBlock::Row128),
+        ] {
             let problem = ScaledGemmProblem::new(sizes[0], sizes[1], 656);
-            let config = config_of([128, 128], 3, cluster);
+            let problem = ScaledGemmProblem { b_block, ..problem };
+            let config = ScaledGemmConfig { b_block, ..config_of([128, 128], 3, cluster) };
             check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
         }
     }
@@ -218,8 +492,16 @@ fn no_data_race() {
         Options::default().target(Target::SM_90A).race(true).schedules(if slow() { 12 } else { 2 });
     let device = Device::sim_with(options);
     let problem = ScaledGemmProblem::new(400, 256, 400);
-    for tile in [[128, 64], [256, 64]] {
-        check::<f8e4m3, f8e4m3, bf16>(&device, config_of(tile, 3, [1, 1]), &problem, 1);
+    let rows = Rows::Starts(vec![0, 10, 10, 210, 340]);
+    for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+        let groups = ScaledGemmProblem { b_block, ..rows.problem(136, 400) };
+        let config = grouped([128, 64], b_block);
+        check_rows::<f8e4m3, f8e4m3, bf16>(&device, config, &groups, Some(&rows), 1);
+        let problem = ScaledGemmProblem { b_block, ..problem };
+        for tile in [[128, 64], [256, 64]] {
+            let config = ScaledGemmConfig { b_block, ..config_of(tile, 3, [1, 1]) };
+            check::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, 1);
+        }
     }
 }
 
@@ -232,6 +514,7 @@ proptest! {
         n in 1u32..50,
         k in 1u32..60,
         is_column_major in any::<bool>(),
+        has_column_scales in any::<bool>(),
         choice in 0usize..14,
         seed in 0u64..1000,
     ) {
@@ -239,9 +522,44 @@ proptest! {
         if is_column_major {
             problem.a_scales = ScaleStrides::column_major(m.next_multiple_of(4));
         }
+        if has_column_scales {
+            problem.b_block = BScaleBlock::Row128;
+        }
         for device in devices() {
             let all = ScaledGemmConfig::candidates(device.target(), Scalar::Bf16, &problem);
             check::<f8e4m3, f8e4m3, bf16>(&device, all[choice % all.len()], &problem, seed);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if slow() { 60 } else { 5 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_groups(
+        sizes in prop::collection::vec(prop_oneof![Just(0), 1i32..20, 60i32..140], 1..12),
+        is_masked in any::<bool>(),
+        n in 1u32..30,
+        k in 1u32..40,
+        has_column_scales in any::<bool>(),
+        choice in 0usize..8,
+        seed in 0u64..1000,
+    ) {
+        let rows = match is_masked {
+            true => Rows::Counts(sizes, 140),
+            false => Rows::Starts(std::iter::once(0).chain(sizes.into_iter().scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            })).collect()),
+        };
+        let mut problem = rows.problem(8 * n, 16 * k);
+        if has_column_scales {
+            problem.b_block = BScaleBlock::Row128;
+        }
+        for device in devices() {
+            let all = ScaledGemmConfig::candidates(device.target(), Scalar::Bf16, &problem);
+            let config = all[choice % all.len()];
+            check_rows::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, Some(&rows), seed);
         }
     }
 }
@@ -251,9 +569,19 @@ proptest! {
 #[test]
 fn kernels_assemble_without_spills() {
     let problem = ScaledGemmProblem::new(4096, 7168, 2048);
-    let all = [Scalar::Bf16, Scalar::F32]
-        .map(|d| ScaledGemmConfig::candidates(Target::SM_90A, d, &problem));
-    for config in sample(3, all.concat()) {
+    let mut all = Vec::new();
+    for d in [Scalar::Bf16, Scalar::F32] {
+        for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+            let problem = ScaledGemmProblem { b_block, ..problem };
+            all.extend(ScaledGemmConfig::candidates(Target::SM_90A, d, &problem));
+        }
+    }
+    // Those with the most registers.
+    let widest =
+        ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config_of([128, 128], 4, [1, 1]) };
+    let tallest = ScaledGemmConfig { tile: [256, 80, 128], ..widest };
+    let of_groups = [[256, 128], [128, 192]].map(|tile| grouped(tile, BScaleBlock::Square128));
+    for config in sample(5, all).chain([widest, tallest]).chain(of_groups) {
         assert_eq!(config.to_string().parse(), Ok(config));
         let text = match config.d {
             Scalar::F32 => assembled::<f32>(config),
@@ -282,6 +610,9 @@ fn names_and_refusals() {
         "sm90a_bf16_128x160x128_s05_strip2",
         "sm90a_bf16_128x160x128_s5_c1x1_strip2",
         "sm90a_bf16_128x160x128_s5_c2_strip2",
+        "sm90a_bf16_128x160x128_s5_b128x128_strip2",
+        "sm90a_bf16_128x160x128_s5_ragged_strip2",
+        "sm90a_bf16_128x160x128_s5_grouped_b1x128_strip2",
         "sm90a_bf16_128x160x128_s5_strip2_x",
         "sm90a_bf16_128x160x128_s5_strip2_pdl_x",
     ] {
@@ -296,6 +627,9 @@ fn names_and_refusals() {
         ScaledGemmConfig { tile: [128, 128, 64], ..config },
         ScaledGemmConfig { cluster: [2, 2], ..config },
         ScaledGemmConfig { stages: 1, ..config },
+        ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config },
+        ScaledGemmConfig { batch: BatchMode::Grouped, cluster: [2, 1], ..config },
+        ScaledGemmConfig { batch: BatchMode::Ragged, ..config },
     ] {
         assert!(matches!(refused(config), ScaledGemmError::Config { .. }), "{config}");
     }
@@ -311,5 +645,70 @@ fn names_and_refusals() {
         let [m, n, k] = sizes;
         let error = ScaledGemmProblem::new(m, n, k).check(d).unwrap_err();
         assert!(matches!(error, ScaledGemmError::Pitch { .. }), "{sizes:?}");
+    }
+}
+
+/// Batches that TMA cannot describe, and launches that do not fit the kernel.
+#[test]
+fn refused_batches() {
+    let of = |strides: BatchStrides| {
+        let batch = ScaledBatch::Uniform { count: 2, strides };
+        ScaledGemmProblem { batch, ..ScaledGemmProblem::new(8, 16, 32) }.check(16)
+    };
+    for strides in [
+        BatchStrides { a: Some(24), ..BatchStrides::default() },
+        BatchStrides { b: Some(8), ..BatchStrides::default() },
+        BatchStrides { d: Some(4), ..BatchStrides::default() },
+        BatchStrides { d: Some(64), ..BatchStrides::default() },
+    ] {
+        let error = of(strides).unwrap_err();
+        assert!(matches!(error, ScaledGemmError::BatchStride { .. }), "{strides:?}: {error}");
+    }
+    let device = Device::sim_for(Target::SM_90A).unwrap();
+    let launch = |config: ScaledGemmConfig, problem: ScaledGemmProblem, bounds: Option<&[i32]>| {
+        let gemm = ScaledGemm::<f8e4m3, f8e4m3, bf16>::new(config).unwrap().load(&device).unwrap();
+        let x = device.zeros::<f8e4m3>(4096).unwrap();
+        let scales = device.zeros::<f32>(64).unwrap();
+        let mut d = device.zeros::<bf16>(4096).unwrap();
+        let bounds = bounds.map(|bounds| device.upload(bounds).unwrap());
+        let groups = bounds.as_ref().map(GroupRows::Counts);
+        let args = ScaledGemmArgs {
+            a: &x,
+            a_scales: &scales,
+            b: &x,
+            b_scales: &scales,
+            d: &mut d,
+            groups,
+        };
+        gemm.launch(&problem, args).map_err(|error| error.to_string())
+    };
+    let (plain, problem) = (config_of([64, 64], 2, [1, 1]), ScaledGemmProblem::new(12, 16, 32));
+    let groups = grouped([64, 64], BScaleBlock::Square128);
+    let of_rows = ScaledGemmProblem { b_block: BScaleBlock::Row128, ..problem };
+    for (config, problem, bounds, why) in [
+        (
+            plain,
+            of_rows,
+            None,
+            "a scale of B belongs to 1x128 elements, but the kernel was built for 128x128",
+        ),
+        (plain, problem.grouped(2), None, "the problem is grouped, but the kernel is not"),
+        (groups, problem, None, "the kernel is grouped, but the problem is not"),
+        (groups, problem.grouped(2), None, "the kernel is grouped, but no `GroupRows` are given"),
+        (plain, problem, Some(&[1, 2][..]), "`GroupRows` are given, but the kernel is not grouped"),
+        (
+            groups,
+            problem.grouped(3),
+            Some(&[1, 2]),
+            "the buffer for the group counts has 2 elements, but 3 are needed",
+        ),
+        (
+            groups,
+            problem.grouped(5),
+            Some(&[1; 5]),
+            "12 rows do not divide into 5 groups with room for equally many rows",
+        ),
+    ] {
+        assert_eq!(launch(config, problem, bounds), Err(why.to_owned()));
     }
 }

@@ -76,6 +76,7 @@ mod record;
 mod reduce;
 mod rounds;
 mod rows;
+mod scaled_gemm;
 mod scatter;
 mod search;
 mod small_gemm;
@@ -107,6 +108,7 @@ pub use record::{
 pub use reduce::{AxisReduceTunable, RowReduceTunable, TopKTunable};
 pub use rounds::interleave;
 pub use rows::{NormOperands, NormTunable, SoftmaxTunable};
+pub use scaled_gemm::{ScaledGemmOperands, ScaledGemmTunable};
 pub use scatter::{PointSeries, Scatter};
 pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use small_gemm::{SmallGemmOperands, SmallGemmTunable};

@@ -319,7 +319,7 @@ fn scaled_gemm<T: Elem>(sizes: &ScaledGemm, device: &Device) -> Result<Loaded, A
             tensors!(on, addresses, lens, [f8e4m3, f32, f8e4m3, f32, T]);
         let slices = (&*a, &*a_scales, &*b, &*b_scales, &mut *d);
         Ok(on.device.borrow_cudarc(slices, |(a, a_scales, b, b_scales, d)| {
-            let args = ScaledGemmArgs { a, a_scales, b, b_scales, d };
+            let args = ScaledGemmArgs { a, a_scales, b, b_scales, d, groups: None };
             function.with(on.options()).launch(&problem, args)
         })?)
     })

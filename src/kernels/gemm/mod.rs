@@ -65,6 +65,7 @@ mod sm80;
 mod sm90;
 mod split;
 
+pub use super::group_rows::GroupRows;
 pub use choose::explain::Explanation;
 pub use choose::machine::Machine;
 pub use choose::model::GemmModel;
@@ -81,6 +82,5 @@ pub use epilogue::reduction::{AmaxGemm, ReducedGemm};
 pub use epilogue::terms::Reduction;
 pub use kernel::{AnyGemm, Gemm};
 pub use launch::{AnyGemmArgs, GemmArgs, GemmLaunch};
-pub use sm90::groups::GroupRows;
 pub use sm90::ragged::RaggedProblem;
 pub use split::GemmWorkspace;

@@ -7,17 +7,17 @@ use std::marker::PhantomData;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{
-    BuildErrors, Element, Global, GlobalMut, Group, Kernel, Target, Untyped, f8e4m3, f8e5m2,
+    BuildErrors, Element, Global, GlobalMut, Group, Kernel, Target, Untyped, Val, f8e4m3, f8e5m2,
 };
 use crate::runtime::{Buffer, Function, Grid, LoadOptions};
-use crate::tensor::rows::{RowAccess, RowTile, tree};
+use crate::tensor::rows::{RowAccess, RowFragment, RowPartition, RowTile, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, check_len, with_elements};
 use super::scaled_gemm::ScaleStrides;
 
 /// Elements along a row, and rows, that share a scale.
-const BLOCK: u32 = 128;
+pub(in crate::kernels) const BLOCK: u32 = 128;
 
 /// Which elements of a matrix share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,18 +30,56 @@ pub enum ScaleBlock {
     Square128,
 }
 
+/// What a [`Quantize`] kernel quantises.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::{Target, bf16, f8e4m3};
+/// use tilewright::kernels::quantize::{
+///     Quantize, QuantizeArgs, QuantizeConfig, QuantizeProblem, ScaleBlock,
+/// };
+/// use tilewright::runtime::Device;
+///
+/// let device = Device::sim_for(Target::SM_90)?;
+/// // One row: 128 gates, which are so large that `silu` leaves them as they are, then 128 of up.
+/// let problem = QuantizeProblem::new(ScaleBlock::Row128, 1, 128);
+/// let config = QuantizeConfig::new(ScaleBlock::Row128, device.target(), Scalar::Bf16, &problem)?;
+/// let quantize = Quantize::<bf16, f8e4m3>::new(config.silu_mul())?.load(&device)?;
+/// let x = [[64.0; 128], [7.0; 128]].concat();
+/// let x = device.upload(&x.into_iter().map(bf16::from_f32).collect::<Vec<_>>())?;
+/// let (mut y, mut scales) = (device.zeros::<f8e4m3>(128)?, device.zeros::<f32>(1)?);
+/// quantize.launch(&problem, QuantizeArgs { x: &x, y: &mut y, scales: &mut scales })?;
+/// assert!((scales.to_vec()?[0] - 1.0).abs() < 1e-6);
+/// assert!(y.to_vec()?.iter().all(|y| y.to_f32() == 448.0));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QuantizeInput {
+    /// The elements of x.
+    #[default]
+    Elements,
+    /// SwiGLU: `silu(gate) * up` with `silu(g) = g / (1 + exp(-g))`. A row of x has the gate's
+    /// columns first, then as many of up. The products are not rounded before they are quantised.
+    SiluMul,
+}
+
 /// What decides the generated code of a [`Quantize`] kernel. [`new`](QuantizeConfig::new) chooses
 /// it for a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizeConfig {
     /// Which elements share a scale.
     pub block: ScaleBlock,
+    /// What is quantised.
+    pub input: QuantizeInput,
     /// The target, and how threads share a row, or the part of a row in a block.
     pub rows: RowConfig,
 }
 
 impl QuantizeConfig {
-    /// Returns the configuration for a matrix of this size with elements of this type.
+    /// Returns the configuration for a matrix of this size with elements of this type, which
+    /// quantises the elements of x. Call [`silu_mul`](QuantizeConfig::silu_mul) for SwiGLU.
     ///
     /// # Errors
     /// For scales per row, those of [`RowConfig::new`].
@@ -65,7 +103,20 @@ impl QuantizeConfig {
             ScaleBlock::Row128 => of_team(8),
             ScaleBlock::Square128 => of_team(16),
         };
-        Ok(QuantizeConfig { block, rows })
+        Ok(QuantizeConfig { block, input: QuantizeInput::Elements, rows })
+    }
+
+    /// Quantises [`QuantizeInput::SiluMul`].
+    pub fn silu_mul(self) -> Self {
+        QuantizeConfig { input: QuantizeInput::SiluMul, ..self }
+    }
+
+    /// Returns how many columns x has for each column of y.
+    fn input_columns(&self) -> u32 {
+        match self.input {
+            QuantizeInput::Elements => 1,
+            QuantizeInput::SiluMul => 2,
+        }
     }
 
     /// Returns how many rows of a block a thread has a part of.
@@ -105,8 +156,8 @@ impl QuantizeConfig {
     }
 }
 
-/// Prints the configuration's name: `quantize_row`, `quantize_1x128` or `quantize_128x128`, then
-/// the name of the [`RowConfig`].
+/// Prints the configuration's name: `quantize_row`, `quantize_1x128` or `quantize_128x128`,
+/// `silu_mul` for SwiGLU, then the name of the [`RowConfig`].
 impl fmt::Display for QuantizeConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,12 +166,16 @@ impl fmt::Display for QuantizeConfig {
             ScaleBlock::Row128 => "1x128",
             ScaleBlock::Square128 => "128x128",
         };
-        write!(f, "quantize_{block}_{}", self.rows)
+        let input = match self.input {
+            QuantizeInput::Elements => "",
+            QuantizeInput::SiluMul => "silu_mul_",
+        };
+        write!(f, "quantize_{block}_{input}{}", self.rows)
     }
 }
 
-/// The sizes of a row-major matrix, and the order of its scales. Rows must be multiples of 16
-/// bytes.
+/// The sizes of a row-major quantised matrix, and the order of its scales. Rows of the input, and
+/// both halves of them for [`QuantizeInput::SiluMul`], must be multiples of 16 bytes.
 ///
 /// ```
 /// use tilewright::kernels::quantize::{QuantizeProblem, ScaleBlock};
@@ -169,6 +224,9 @@ type Params<T, D> = ((Global<T>, GlobalMut<D>, GlobalMut<f32>), [i32; 2], [i32; 
 /// that share a scale, where `largest` is 448 for `f8e4m3` and 57344 for `f8e5m2`. Then `s * y` is
 /// x, rounded. `T` is `f32`, `f16` or `bf16`.
 ///
+/// With [`silu_mul`](QuantizeConfig::silu_mul), x is `silu(gate) * up`, as between the two GEMMs of
+/// a feed-forward layer.
+///
 /// If all elements of a block are 0 or tiny, its scale is 2^-126. NaN stays NaN, and does not
 /// change the scale.
 ///
@@ -206,7 +264,7 @@ pub struct Quantize<T, D> {
 
 /// The buffers of a launch, for a [`Quantize`].
 pub struct QuantizeArgs<'h, T, D> {
-    /// The matrix, row-major.
+    /// The matrix, row-major; for [`QuantizeInput::SiluMul`] with twice as many columns.
     pub x: &'h Buffer<T>,
     /// The quantised matrix.
     pub y: &'h mut Buffer<D>,
@@ -266,7 +324,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for Qu
         if self.config.block == ScaleBlock::Row && columns > max {
             return Err(RowError::Columns { columns, max });
         }
-        check_len("the input", x.len(), len)?;
+        check_len("the input", x.len(), len * u64::from(self.config.input_columns()))?;
         check_len("the output", y.len(), len)?;
         check_len("the scales", scales.len(), problem.scale_len())?;
         for (operand, is_aligned) in
@@ -298,7 +356,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for Qu
 }
 
 /// Returns the largest number of an 8-bit float type.
-fn largest(elem: Scalar) -> Option<f32> {
+pub(in crate::kernels) fn largest(elem: Scalar) -> Option<f32> {
     match elem {
         Scalar::F8E4M3 => Some(f8e4m3::MAX.to_f32()),
         Scalar::F8E5M2 => Some(f8e5m2::MAX.to_f32()),
@@ -306,11 +364,57 @@ fn largest(elem: Scalar) -> Option<f32> {
     }
 }
 
+/// The scale of a block, and its reciprocal.
+pub(in crate::kernels) struct Scale<'b> {
+    pub(in crate::kernels) scale: Val<'b, f32>,
+    pub(in crate::kernels) inverse: Val<'b, f32>,
+}
+
+impl<'b> Scale<'b> {
+    /// Returns the scale with which `max` becomes `largest`. It is no subnormal number, so that its
+    /// reciprocal is finite.
+    #[inline]
+    pub(in crate::kernels) fn of(max: Val<'b, f32>, largest: f32) -> Scale<'b> {
+        let max = max.max(largest * f32::MIN_POSITIVE);
+        Scale { scale: max / largest, inverse: max.constant(largest) / max }
+    }
+}
+
+/// What a thread quantises of a row.
+enum Values<'b> {
+    Elements(RowFragment<'b, Input>),
+    Products(Vec<Val<'b, f32>>),
+}
+
+impl<'b> Values<'b> {
+    /// Loads a thread's share of gate and up, and returns `silu(gate) * up`.
+    #[inline]
+    fn products(
+        part: &RowPartition<'b>,
+        gate: Val<'b, Global<Input>>,
+        up: Val<'b, Global<Input>>,
+    ) -> Values<'b> {
+        let [gate, up] = [gate, up].map(|from| part.load_elements(from, 0.0));
+        let pairs = gate.iter_f32().zip(up.iter_f32());
+        // From -100 on, the function is 0. It would be NaN for negative infinity.
+        let products = pairs.map(|(gate, up)| gate.max_nan(-100.0).silu_fast() * up);
+        Values::Products(products.collect())
+    }
+
+    #[inline]
+    fn iter(&self) -> Box<dyn Iterator<Item = Val<'b, f32>> + '_> {
+        match self {
+            Values::Elements(elements) => Box::new(elements.iter_f32()),
+            Values::Products(products) => Box::new(products.iter().copied()),
+        }
+    }
+}
+
 /// The threads of a team share 128 elements of a row, or a whole row. For 128 x 128 elements, a
 /// block has a part of several rows in each pass, and all threads share the scale.
 #[inline]
 fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, BuildErrors> {
-    let QuantizeConfig { block, rows: RowConfig { target, tile } } = *config;
+    let QuantizeConfig { block, rows: RowConfig { target, tile }, .. } = *config;
     let name = format!("{config}_{}_{}", Input::scalar(), Output::scalar());
     let largest = largest(Output::scalar()).unwrap_or(1.0);
     Kernel::<Params<Input, Output>>::build_with(
@@ -340,16 +444,25 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
                     }
                     _ => row,
                 };
-                let start = first.cvt::<i64>() * columns.cvt::<i64>();
-                let start = start + (column * BLOCK).cvt::<i64>();
+                let before = first.cvt::<i64>() * columns.cvt::<i64>();
+                let start = before + (column * BLOCK).cvt::<i64>();
                 let width = (is_there & first.lt(rows)).select(width, 0);
                 let part = tile.part::<Input>(k, start, width);
-                let elements = part.load_elements(x.offset(start), 0.0);
-                parts.push((part, start, elements));
+                let values = match config.input {
+                    QuantizeInput::Elements => {
+                        Values::Elements(part.load_elements(x.offset(start), 0.0))
+                    }
+                    QuantizeInput::SiluMul => {
+                        let gate = x.offset(before + start);
+                        let up = gate.offset(columns.cvt::<i64>());
+                        Values::products(&part, gate, up)
+                    }
+                };
+                parts.push((part, start, values));
             }
             let absolute: Vec<_> = parts
                 .iter()
-                .flat_map(|(.., elements)| elements.iter_f32().map(|value| value.abs()))
+                .flat_map(|(.., values)| values.iter().map(|value| value.abs()))
                 .collect();
             let own = tree(k.constant(0.0), &absolute, |a, b| a.max(b));
             let max = match block {
@@ -359,11 +472,9 @@ fn build(config: &QuantizeConfig) -> Result<Kernel<Params<Input, Output>>, Build
                     max
                 }
             };
-            // Its reciprocal is finite, and the scale is no subnormal number.
-            let max = max.max(largest * f32::MIN_POSITIVE);
-            let (scale, inverse) = (max / largest, k.constant(largest) / max);
-            for (part, start, elements) in &parts {
-                part.store(y.offset(*start), elements.iter_f32().map(|value| value * inverse));
+            let Scale { scale, inverse } = Scale::of(max, largest);
+            for (part, start, values) in &parts {
+                part.store(y.offset(*start), values.iter().map(|value| value * inverse));
             }
             let leads = match block {
                 ScaleBlock::Square128 => k.thread_idx().x.eq(0),

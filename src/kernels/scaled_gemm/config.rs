@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::tensor::pipeline::Raster;
+use crate::tensor::pipeline::{Raster, RowGroups};
 
+use super::super::gemm::BatchMode;
 use super::error::ScaledGemmError;
-use super::problem::{BLOCK, ScaledGemmProblem};
+use super::problem::{BLOCK, BScaleBlock, ScaledBatch, ScaledGemmProblem};
 
 /// Threads per warp group.
 pub(super) const GROUP: u32 = 128;
@@ -35,8 +36,8 @@ pub enum LaunchOverlap {
 ///
 /// Get one from [`new`](ScaledGemmConfig::new), or measure the
 /// [`candidates`](ScaledGemmConfig::candidates), and pass it to
-/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem; the fields
-/// other than `d` affect only the speed. A configuration prints as a name, which parses back:
+/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem with its
+/// `b_block` and `batch`; the fields other than these and `d` affect only the speed. A configuration prints as a name, which parses back:
 ///
 /// ```
 /// use tilewright::ir::Target;
@@ -65,6 +66,10 @@ pub struct ScaledGemmConfig {
     pub stages: u32,
     /// The blocks along M and along N that share tiles by multicast. `[1, 1]` is no cluster.
     pub cluster: [u32; 2],
+    /// Which elements of B share a scale. A kernel runs only problems with the same.
+    pub b_block: BScaleBlock,
+    /// Whether the kernel runs batches of equal GEMMs, or grouped GEMMs; there is no `Ragged` one.
+    pub batch: BatchMode,
     /// The order in which blocks compute tiles.
     pub raster: Raster,
     /// Whether launches start before the previous one has ended. This decides, not the option of
@@ -105,7 +110,10 @@ impl ScaledGemmConfig {
         all.truncate(8);
         let pairs =
             |config: &Self| [[2, 1], [1, 2]].map(|cluster| ScaledGemmConfig { cluster, ..*config });
-        let clustered: Vec<Self> = all.iter().take(3).flat_map(pairs).collect();
+        let clustered: Vec<Self> = match problem.batch {
+            ScaledBatch::Uniform { .. } => all.iter().take(3).flat_map(pairs).collect(),
+            ScaledBatch::Grouped { .. } => Vec::new(),
+        };
         all.extend(clustered);
         all
     }
@@ -116,8 +124,8 @@ impl ScaledGemmConfig {
         let problem = *problem;
         let tiles =
             [256, 128, 64].into_iter().flat_map(|rows| WIDTHS.map(|columns| [rows, columns]));
-        // A thread has room for 208 accumulators.
-        let fits = |[rows, columns]: &[u32; 2]| *rows < 256 || *columns <= 128;
+        let most = move |rows| most_columns(rows, problem.b_block);
+        let fits = move |[rows, columns]: &[u32; 2]| *columns <= most(*rows);
         tiles.filter(fits).map(move |tile| Self::of_tile(target, d, tile, &problem))
     }
 
@@ -129,14 +137,29 @@ impl ScaledGemmConfig {
         let raster = Raster::AlongM;
         let tile = [rows, columns, BLOCK];
         let (cluster, overlap) = ([1, 1], LaunchOverlap::None);
-        let config = ScaledGemmConfig { target, d, tile, stages: 0, cluster, raster, overlap };
+        let config = ScaledGemmConfig {
+            target,
+            d,
+            tile,
+            stages: 0,
+            cluster,
+            b_block: problem.b_block,
+            batch: problem.batch.mode(),
+            raster,
+            overlap,
+        };
         // Six steps are enough for the latency of DRAM, and more of them do not run faster.
         let room = target.max_shared_bytes().saturating_sub(config.shared_bytes());
         let stages = (room / config.stage_bytes().max(1)).clamp(2, 6) as u32;
         let [row_tiles, _] = config.tiles(problem);
         // About 2048 rows: the blocks of a wave cover a square.
         let most = u64::from(2048 / rows).min(row_tiles).max(1);
-        let width = (most.div_ceil(2)..=most).rev().find(|width| row_tiles % width == 0);
+        let divides = |width: &u64| row_tiles.is_multiple_of(*width);
+        let width = match problem.batch {
+            ScaledBatch::Uniform { .. } => (most.div_ceil(2)..=most).rev().find(divides),
+            // Each group has another count of row tiles.
+            ScaledBatch::Grouped { .. } => None,
+        };
         let raster = Raster::Swizzle { width: width.unwrap_or(most) as u32 };
         ScaledGemmConfig { stages, raster, ..config }
     }
@@ -152,7 +175,12 @@ impl ScaledGemmConfig {
         let tensor_cores = elements * 35 / 2 + 60_000 + 80_000 * blocks;
         // A consumer waits for a stage, for its MMAs and for their promotion, one after the other.
         // A second consumer takes turns with it.
-        let consumer = 180_000 + 1_350 * columns + 60_000 * u64::from(self.consumers() - 1);
+        // Scales of single columns cost another multiplication per sum; this is an estimate.
+        let of_column = match self.b_block {
+            BScaleBlock::Square128 => 1_350,
+            BScaleBlock::Row128 => 1_900,
+        };
+        let consumer = 180_000 + of_column * columns + 60_000 * u64::from(self.consumers() - 1);
         // A tile can begin inside a block of 128 columns, so each group of columns between two
         // possible ends of a block selects its scale of B.
         let group = 1 << columns.trailing_zeros().min(BLOCK.trailing_zeros());
@@ -160,15 +188,33 @@ impl ScaledGemmConfig {
         // A tile fills the pipeline, and stores D at 100 bytes per ns.
         let start_and_end = 500_000 + 10 * elements * u64::from(self.d.size_bytes());
         let of_tile = u64::from(problem.k_blocks()) * step + start_and_end;
-        let tiles = self.tiles(problem).into_iter().fold(1, u64::saturating_mul);
+        let tiles = match problem.batch {
+            ScaledBatch::Uniform { count, .. } => {
+                let of_one = self.tiles(problem).into_iter().fold(1, u64::saturating_mul);
+                of_one.saturating_mul(count.into())
+            }
+            // On average, a group has half a tile of 64 rows beyond its end: a consumer without
+            // rows leaves the tensor cores to the other one.
+            ScaledBatch::Grouped { groups } => {
+                let (m, groups) = (u64::from(problem.m), u64::from(groups));
+                let end = rows - u64::from(ROWS * (self.consumers() - 1));
+                let rows_of_all = (m + groups * (end / 2)).max(groups.min(m) * rows);
+                rows_of_all.div_ceil(rows).saturating_mul(self.tiles(problem)[1])
+            }
+        };
         tiles.div_ceil(SMS).saturating_mul(of_tile)
     }
 
-    /// Returns the problem's tiles along M and along N.
+    /// Returns the tiles of one D along M and along N: along M for a grouped GEMM as many as its
+    /// groups can need.
     #[inline]
     pub(super) fn tiles(&self, problem: &ScaledGemmProblem) -> [u64; 2] {
         let [rows, columns, _] = self.tile.map(|size| size.max(1));
-        [problem.m.div_ceil(rows).into(), problem.n.div_ceil(columns).into()]
+        let row_tiles = match problem.batch {
+            ScaledBatch::Uniform { .. } => problem.m.div_ceil(rows).into(),
+            ScaledBatch::Grouped { groups } => RowGroups::max_tiles(problem.m, groups, rows),
+        };
+        [row_tiles, problem.n.div_ceil(columns).into()]
     }
 
     /// Returns how many consumer warp groups share a tile's rows.
@@ -220,7 +266,19 @@ impl ScaledGemmConfig {
     #[inline]
     fn stage_bytes(&self) -> u64 {
         let [rows, columns, depth] = self.tile.map(u64::from);
-        rows.saturating_add(columns).saturating_mul(depth)
+        rows.saturating_add(columns)
+            .saturating_mul(depth)
+            .saturating_add(4 * u64::from(self.column_scale_pitch()))
+    }
+
+    /// Returns how many scales of single columns a stage has room for.
+    #[inline]
+    pub(super) fn column_scale_pitch(&self) -> u32 {
+        match self.b_block {
+            BScaleBlock::Square128 => 0,
+            // Each lane of a warp copies as many.
+            BScaleBlock::Row128 => self.tile[1].checked_next_multiple_of(32).unwrap_or(u32::MAX),
+        }
     }
 
     /// Returns the shared memory per block, in bytes. Use it to see whether another stage fits.
@@ -258,14 +316,28 @@ impl ScaledGemmConfig {
         if columns == 0 || columns > 192 || !columns.is_multiple_of(8) {
             return refused("a tile's columns must be a multiple of 8 up to 192");
         }
-        if rows == 256 && columns > 128 {
-            return refused("a tile with 256 rows has at most 128 columns");
+        if columns > most_columns(rows, self.b_block) {
+            return refused(match self.b_block {
+                BScaleBlock::Square128 => "a tile with 256 rows has at most 128 columns",
+                BScaleBlock::Row128 => {
+                    "with scales of single columns, a tile has at most 128 columns, or 80 with 256 \
+                     rows"
+                }
+            });
         }
         if !(2..=12).contains(&self.stages) {
             return refused("the stage count must be 2 to 12");
         }
         if ![[1, 1], [2, 1], [1, 2]].contains(&self.cluster) {
             return refused("a cluster must be 1x1, 2x1 or 1x2");
+        }
+        match self.batch {
+            BatchMode::Uniform => {}
+            BatchMode::Grouped if self.cluster != [1, 1] => {
+                return refused("a grouped GEMM has no clusters");
+            }
+            BatchMode::Grouped => {}
+            BatchMode::Ragged => return refused("the batch must be uniform or grouped"),
         }
         if !self.raster.is_valid() {
             return refused("a strip's width must be 1 to 65535");
@@ -278,8 +350,20 @@ impl ScaledGemmConfig {
     }
 }
 
+/// Returns how many columns a tile can have: a thread's registers must hold its accumulators, the
+/// products of a step and the scales.
+#[inline]
+fn most_columns(rows: u32, b_block: BScaleBlock) -> u32 {
+    match (b_block, rows) {
+        (BScaleBlock::Square128, 256) | (BScaleBlock::Row128, 0..256) => 128,
+        (BScaleBlock::Square128, _) => 192,
+        (BScaleBlock::Row128, _) => 80,
+    }
+}
+
 /// Prints the configuration's name: target, the elements of D, tile, `s` and the stages, `c` and
-/// the cluster if there is one, the order of the tiles, and `pdl` for programmatic launches.
+/// the cluster if there is one, `b1x128` for scales of single columns, `grouped`, the order of the
+/// tiles, and `pdl` for programmatic launches.
 impl fmt::Display for ScaledGemmConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +372,14 @@ impl fmt::Display for ScaledGemmConfig {
         write!(f, "_{d}_{rows}x{columns}x{depth}_s{}", self.stages)?;
         if self.cluster != [1, 1] {
             write!(f, "_c{}x{}", self.cluster[0], self.cluster[1])?;
+        }
+        if self.b_block == BScaleBlock::Row128 {
+            f.write_str("_b1x128")?;
+        }
+        match self.batch {
+            BatchMode::Uniform => {}
+            BatchMode::Grouped => f.write_str("_grouped")?,
+            BatchMode::Ragged => f.write_str("_ragged")?,
         }
         write!(f, "_{}", self.raster)?;
         match self.overlap {
@@ -312,12 +404,30 @@ impl FromStr for ScaledGemmConfig {
             let stages = words.next()?.strip_prefix('s')?.parse().ok()?;
             let cluster = words.next_if(|word| word.starts_with('c'));
             let cluster = cluster.map_or(Some([1, 1]), |cluster| numbers(&cluster[1..]))?;
+            let b_block = match words.next_if_eq(&"b1x128") {
+                Some(_) => BScaleBlock::Row128,
+                None => BScaleBlock::Square128,
+            };
+            let batch = match words.next_if_eq(&"grouped") {
+                Some(_) => BatchMode::Grouped,
+                None => BatchMode::Uniform,
+            };
             let raster = words.next()?.parse().ok()?;
             let overlap = match words.next() {
                 Some(_) => LaunchOverlap::Programmatic,
                 None => LaunchOverlap::None,
             };
-            Some(ScaledGemmConfig { target, d, tile, stages, cluster, raster, overlap })
+            Some(ScaledGemmConfig {
+                target,
+                d,
+                tile,
+                stages,
+                cluster,
+                b_block,
+                batch,
+                raster,
+                overlap,
+            })
         };
         // Refuses numbers with leading zeros, and words at the end.
         let config = parse().filter(|config| config.to_string() == name);

@@ -10,6 +10,9 @@ use crate::runtime::RuntimeError;
 use crate::tensor::TensorError;
 use crate::tensor::atom::AtomError;
 
+use super::super::group_rows::GroupRowsError;
+use super::problem::BScaleBlock;
+
 errors! {
     /// Why a GEMM kernel with block scales cannot be built, or why it cannot run a problem.
     ///
@@ -37,8 +40,31 @@ errors! {
         Name { name: String },
         /// a row of {operand} has {bytes} bytes, but TMA needs a positive multiple of 16: pad the rows
         Pitch { operand: &'static str, bytes: u64 },
+        /// the matrices of {operand} are {bytes} bytes apart, but TMA needs a multiple of 16, and at
+        /// least {least}
+        BatchStride { operand: &'static str, bytes: u64, least: u64 },
         /// {what} is {found}, but can be at most {max}
         TooLarge { what: &'static str, found: u64, max: u64 },
+        /// a scale of B belongs to {found} elements, but the kernel was built for {built}
+        BScales { found: BScaleBlock, built: BScaleBlock },
+        /// The problem is grouped and the kernel is not, or the reverse.
+        Batch {
+            /// Whether the kernel is grouped.
+            grouped: bool,
+        } = |f| match grouped {
+            true => f.write_str("the kernel is grouped, but the problem is not"),
+            false => f.write_str("the problem is grouped, but the kernel is not"),
+        },
+        /// The list of groups is missing, or the kernel does not take one.
+        GroupRows {
+            /// Whether the kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => f.write_str("the kernel is grouped, but no `GroupRows` are given"),
+            false => f.write_str("`GroupRows` are given, but the kernel is not grouped"),
+        },
+        /// {m} rows do not divide into {groups} groups with room for equally many rows
+        GroupCapacity { m: u32, groups: u32 },
         /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
         /// {error}
@@ -67,3 +93,15 @@ macro_rules! from {
 }
 
 from!(LayoutError Layout AtomError Atom TensorError Tensor BuildErrors Build RuntimeError Runtime);
+
+impl From<GroupRowsError> for ScaledGemmError {
+    #[inline]
+    fn from(error: GroupRowsError) -> ScaledGemmError {
+        match error {
+            GroupRowsError::Length { operand, found, needed } => {
+                ScaledGemmError::BufferLength { operand, found, needed }
+            }
+            GroupRowsError::Capacity { m, groups } => ScaledGemmError::GroupCapacity { m, groups },
+        }
+    }
+}

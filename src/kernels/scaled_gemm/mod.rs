@@ -1,7 +1,9 @@
 //! GEMM of 8-bit floats with block scales, as DeepSeek-style checkpoints store them. Use it on
 //! `sm_90a` for the linear layers of a model that is quantised to fp8.
 
+mod columns;
 mod config;
+mod consumer;
 mod error;
 mod kernel;
 mod launch;
@@ -17,7 +19,7 @@ pub use config::{LaunchOverlap, ScaledGemmConfig};
 pub use error::ScaledGemmError;
 use kernel::Plan;
 pub use launch::ScaledGemmArgs;
-pub use problem::{ScaleStrides, ScaledGemmProblem};
+pub use problem::{BScaleBlock, BatchStrides, ScaleStrides, ScaledBatch, ScaledGemmProblem};
 
 /// The GEMM of 8-bit floats with block scales, with `f32` accumulators:
 ///
@@ -25,12 +27,16 @@ pub use problem::{ScaleStrides, ScaledGemmProblem};
 /// `P(m, n, b) = sum over k in 128 b .. 128 (b + 1) of A[m, k] B[n, k]`
 ///
 /// A is (M, K) and B is (N, K), both contiguous along K; D is (M, N), contiguous along N. So a
-/// scale of A belongs to 1 x 128 elements, and a scale of B to 128 x 128. The last blocks along N
-/// and K can be smaller. The scales are `f32` in any order: see [`ScaleStrides`].
+/// scale of A belongs to 1 x 128 elements, and a scale of B to 128 x 128, or with
+/// [`BScaleBlock::Row128`] also to 1 x 128 (then `SB[n, b]`). The last blocks along N and K can be
+/// smaller. The scales are `f32` in any order: see [`ScaleStrides`].
 ///
 /// `A` and `B` are [`f8e4m3`](crate::ir::f8e4m3) or [`f8e5m2`](crate::ir::f8e5m2), and `D` is
 /// `bf16`, `f16` or `f32`. Tensor cores add up 128 products with about 14 bits. The sums of all
 /// blocks are scaled and added in `f32`, so the error does not grow with K.
+///
+/// A problem can also be a [batch](ScaledGemmProblem::batched) of such GEMMs, or a [grouped
+/// GEMM](ScaledGemmProblem::grouped), in which each group of rows has its own B.
 ///
 /// A launch takes a [`ScaledGemmProblem`] and [`ScaledGemmArgs`]. It does nothing if D is empty.
 ///
@@ -54,7 +60,14 @@ pub use problem::{ScaleStrides, ScaledGemmProblem};
 /// let a_scales = device.upload(&[1.0, 2.0, 3.0, 6.0])?;
 /// let b_scales = device.upload(&[1.0, 0.25])?;
 /// let mut d = device.zeros::<bf16>(2 * 16)?;
-/// let args = ScaledGemmArgs { a: &a, a_scales: &a_scales, b: &b, b_scales: &b_scales, d: &mut d };
+/// let args = ScaledGemmArgs {
+///     a: &a,
+///     a_scales: &a_scales,
+///     b: &b,
+///     b_scales: &b_scales,
+///     d: &mut d,
+///     groups: None,
+/// };
 /// gemm.launch(&problem, args)?;
 /// // 128 * 0.5 * (1 * 1 + 2 * 0.25) = 96
 /// let d = d.to_vec()?;

@@ -12,6 +12,7 @@ use crate::tensor::TensorError;
 use crate::tensor::atom::AtomError;
 
 use crate::kernels::gemm::config::methods::Schedule;
+use crate::kernels::group_rows::GroupRowsError;
 use crate::kernels::rows::RowError;
 
 errors! {
@@ -277,4 +278,16 @@ from! {
     Build(BuildErrors),
     Transpose(RowError),
     Runtime(RuntimeError),
+}
+
+impl From<GroupRowsError> for GemmError {
+    #[inline]
+    fn from(error: GroupRowsError) -> GemmError {
+        match error {
+            GroupRowsError::Length { operand, found, needed } => {
+                GemmError::BufferLength { operand, found, needed }
+            }
+            GroupRowsError::Capacity { m, groups } => GemmError::GroupCapacity { m, groups },
+        }
+    }
 }

@@ -25,9 +25,9 @@ use crate::kernels::gemm::launch::repack::{Packing, Repack};
 use crate::kernels::gemm::launch::shared::GemmShared;
 use crate::kernels::gemm::launch::sm90::{Operands, Sm90Args, Uneven};
 use crate::kernels::gemm::launch::threads::ThreadsArgs;
-use crate::kernels::gemm::sm90::groups::GroupRows;
 use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::split::GemmWorkspace;
+use crate::kernels::group_rows::GroupRows;
 use crate::kernels::ready::{Launch, Loaded, ReadyKernel};
 
 /// What a launch takes: A, B and D, and the operands of the epilogue. Start from

@@ -9,12 +9,12 @@ use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::epilogue::EpilogueArgs;
 use crate::kernels::gemm::kernel::AnyGemm;
 use crate::kernels::gemm::launch::shared::GemmShared;
-use crate::kernels::gemm::sm90::groups::LaunchGroups;
 use crate::kernels::gemm::sm90::input::InputArgs;
 use crate::kernels::gemm::sm90::output::OutputArgs;
 use crate::kernels::gemm::sm90::plan::{Plan, SizeParams};
 use crate::kernels::gemm::sm90::ragged::Made;
 use crate::kernels::gemm::split::{GemmWorkspace, Workspace};
+use crate::kernels::group_rows::LaunchGroups;
 use crate::kernels::ready::Launch;
 
 /// A launch of the warp-specialised kernel, ready to run.

@@ -1,35 +1,11 @@
-//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B, as
-//! in a mixture of experts.
+//! Grouped GEMM, in which each group of rows is multiplied by its own matrix B, as in a mixture of
+//! experts: how a configuration sees its problem. [`GroupRows`] are the groups of a launch.
 
-use crate::runtime::Buffer;
+use crate::kernels::group_rows::{GroupRows, LaunchGroups};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, MatrixStrides};
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
-
-/// Which rows belong to which group of a [grouped](GemmProblem::grouped) GEMM. They stay on the
-/// device: the host does not read them. Take `Starts` if the rows are packed one group after the
-/// other, `Counts` if each group has room for the same number of rows.
-///
-/// Nothing checks them. Bounds that are not ascending, or exceed the rows of A, give a wrong D.
-#[derive(Clone, Copy, Debug)]
-pub enum GroupRows<'h> {
-    /// The groups follow each other: the first row of each, ascending, then the end of the last
-    /// one.
-    Starts(&'h Buffer<i32>),
-    /// How many rows each group has, each in its own equal share of the rows. Group `g` has the
-    /// first `counts[g]` of the `m / batch` rows from row `g * m / batch` on. The others are
-    /// neither multiplied nor written.
-    Counts(&'h Buffer<i32>),
-}
-
-/// The groups of a launch, checked against the problem.
-#[derive(Clone, Copy)]
-pub(crate) struct LaunchGroups<'h> {
-    pub(crate) bounds: &'h Buffer<i32>,
-    pub(crate) count: i32,
-    pub(crate) capacity: i32,
-}
 
 impl GemmConfig {
     /// Checks the groups given to a launch. Returns `None` for a kernel without groups.
@@ -42,24 +18,8 @@ impl GemmConfig {
         if self.is_grouped() != given.is_some() {
             return Err(GemmError::GroupRows { needed: self.is_grouped() });
         }
-        let GemmProblem { m, batch, .. } = *problem;
-        let list = |operand, bounds: &'h Buffer<i32>, needed: u32, capacity: u32| {
-            let (found, needed) = (bounds.len() as u64, u64::from(needed));
-            if found < needed {
-                return Err(GemmError::BufferLength { operand, found, needed });
-            }
-            // Sizes are below 2^31.
-            Ok(LaunchGroups { bounds, count: batch as i32, capacity: capacity as i32 })
-        };
-        given
-            .map(|given| match given {
-                GroupRows::Starts(starts) => list("the group starts", starts, batch + 1, 0),
-                GroupRows::Counts(_) if !m.is_multiple_of(batch) => {
-                    Err(GemmError::GroupCapacity { m, groups: batch })
-                }
-                GroupRows::Counts(counts) => list("the group counts", counts, batch, m / batch),
-            })
-            .transpose()
+        let bound = given.map(|given| given.bind(problem.m, problem.batch));
+        bound.transpose().map_err(GemmError::from)
     }
 
     /// Returns a single GEMM with about as much work as the groups, for the cost model. On average,

@@ -21,9 +21,9 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::StoreMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::elements::D;
-use crate::kernels::gemm::sm90::groups::LaunchGroups;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
 use crate::kernels::gemm::sm90::ragged::{Made, RaggedProblem, maps_of};
+use crate::kernels::group_rows::LaunchGroups;
 
 crate::params! {
     /// D for threads that store: its row pitch and batch stride.
