@@ -1,6 +1,7 @@
 //! RMSNorm and LayerNorm over the rows of a matrix, with optional residual, weight and bias.
 
 mod args;
+mod quantized;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +14,7 @@ use crate::ir::{
 use crate::runtime::{
     AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
 };
-use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
+use crate::tensor::rows::{RowAccess, RowPartition, RowTile, chained, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
@@ -21,6 +22,7 @@ use super::rows::{
     own_row, row_grid, with_elements,
 };
 pub use args::NormArgs;
+pub use quantized::{QuantizedNorm, QuantizedNormArgs, QuantizedNormProblem};
 
 /// How a row `h` is normalised. Mean and variance are taken over all its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -309,7 +311,10 @@ fn build_residual(
     let target = config.rows.target;
     Kernel::build_as::<WithResidual<Input, Output>, _>(options, name, target, |k, parameters| {
         let (params, residual) = parameters;
-        body(k, config, params, Some(residual));
+        let (y, y_pitch) = params.1;
+        body(k, config, params, Some(residual), |_, row, results| {
+            row.part.store(y.offset(row.index * y_pitch), results);
+        });
     })
 }
 
@@ -321,7 +326,10 @@ fn build_plain(
 ) -> Result<Kernel<(Params<Input, Output>,)>, BuildErrors> {
     let target = config.rows.target;
     Kernel::build_as::<(Params<Input, Output>,), _>(options, name, target, |k, (params,)| {
-        body(k, config, params, None);
+        let (y, y_pitch) = params.1;
+        body(k, config, params, None, |_, row, results| {
+            row.part.store(y.offset(row.index * y_pitch), results);
+        });
     })
 }
 
@@ -334,13 +342,24 @@ type At<'b> = (
     [Val<'b, i32>; 2],
 );
 
-/// Each thread holds elements of one row, and the weights of their columns.
+/// A thread's row, and its share of it.
+struct OwnRow<'b> {
+    index: Val<'b, i64>,
+    part: RowPartition<'b>,
+}
+
+/// A thread's results, in the order of [`RowPartition`].
+type Results<'r, 'b> = &'r mut dyn Iterator<Item = Val<'b, f32>>;
+
+/// Each thread holds elements of one row, and the weights of their columns. `store` gets the
+/// results, which are computed when it takes them.
 #[inline]
 fn body<'b>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
-    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b>,
+    ((x, pitch), _, [weight, bias], [epsilon, scale], sizes): At<'b>,
     residual: Option<Val<'b, GlobalMut<Input>>>,
+    store: impl FnOnce(&mut Body<'b, '_>, &OwnRow<'b>, Results<'_, 'b>),
 ) {
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
@@ -372,11 +391,11 @@ fn body<'b>(
     let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
     let factor = (part.sum(squares) / count + epsilon).rsqrt() * scale;
     let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32()));
-    let results = values().map(|value| {
+    let mut results = values().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
         let value = mean.map_or(value, |mean| value - mean) * factor;
         let value = weight.map_or(value, |weight| value * weight);
         bias.map_or(value, |bias| bias.fma(scale, value))
     });
-    part.store(y.offset(row * y_pitch), results);
+    store(k, &OwnRow { index: row, part }, &mut results);
 }
