@@ -954,6 +954,28 @@ fn bench_of_attention_needs_a_gpu() {
     );
 }
 
+/// GEMM with block scales runs on the simulator if you ask for it: a batch, and groups of rows.
+#[test]
+fn bench_of_scaled_gemm_runs_on_the_simulator() {
+    for (options, kernel) in [
+        (&["--batch", "2", "--b-scales", "1x128"][..], "_b1x128_strip"),
+        (&["--groups", "3"], "_grouped_strip"),
+    ] {
+        let args = ["bench", "scaled-gemm", "--device", "sim", "--shapes", "40x64x144"];
+        let args = [&args, options, &["--rounds", "1", "--regime", "latency"]].concat();
+        let output = tilewright(&args);
+        let table = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(table.lines().last().unwrap().contains(kernel), "{table}");
+    }
+    check_refused(
+        &["bench", "scaled-gemm", "--batch", "2", "--groups", "3"],
+        &expect![[r#"
+            error: the argument '--batch <COUNT>' cannot be used with '--groups <COUNT>'
+        "#]],
+    );
+}
+
 /// The sizes of a decode step are those of an attention.
 #[test]
 fn bench_of_decode_needs_a_gpu() {

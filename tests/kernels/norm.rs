@@ -4,8 +4,11 @@ use proptest::prelude::*;
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f16};
-use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
+use tilewright::kernels::norm::{
+    Norm, NormArgs, NormConfig, NormKind, QuantizedNorm, QuantizedNormArgs, QuantizedNormProblem,
+};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
+use tilewright::kernels::scaled_gemm::ScaleStrides;
 use tilewright::runtime::Device;
 use tilewright::tensor::rows::{RowAccess, RowTile};
 
@@ -246,4 +249,136 @@ fn operands_must_be_those_of_the_configuration() {
     let error = norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&short)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 63, needed: 64, .. }), "{error}");
     norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&x)).unwrap();
+}
+
+/// A norm whose results are quantised: each block of 128 columns has the scale with which its
+/// largest result becomes 448, and elements times scale are the norm's results, rounded.
+#[track_caller]
+fn check_quantized<T: Real + VectorElement<2> + Converted>(
+    device: &Device,
+    config: NormConfig,
+    problem: &QuantizedNormProblem,
+    seed: u64,
+) {
+    let [pitch, y_pitch] = problem.rows.pitches();
+    let x: Vec<T> = random(&problem.rows, pitch, 4.0, seed);
+    let residual: Vec<T> = random(&problem.rows, pitch, 2.0, seed + 1);
+    let line = RowProblem { rows: 1, ..problem.rows };
+    let weight: Vec<T> = random(&line, pitch, 2.0, seed + 2);
+    let bias: Vec<T> = random(&line, pitch, 2.0, seed + 3);
+    let norm = QuantizedNorm::<T, f8e4m3>::new(config).unwrap().load(device).unwrap();
+    let [x_at, weight_at, bias_at] = [&x, &weight, &bias].map(|all| device.upload(all).unwrap());
+    let mut on_residual = device.upload(&residual).unwrap();
+    let mut y = device.upload(&untouched::<f8e4m3>(&problem.rows)).unwrap();
+    let len = problem.scale_len() as usize;
+    let mut scales = device.upload(&vec![-1.0; len + 4]).unwrap();
+    let mut args = NormArgs::new(&x_at, &mut y).epsilon(EPSILON).scale(SCALE);
+    if config.residual {
+        args = args.residual(&mut on_residual);
+    }
+    if config.weight {
+        args = args.weight(&weight_at);
+    }
+    if config.bias {
+        args = args.bias(&bias_at);
+    }
+    norm.launch(problem, QuantizedNormArgs { norm: args, scales: &mut scales }).unwrap();
+    let (y, scales) = (y.to_vec().unwrap(), scales.to_vec().unwrap());
+    let what = format!("{config} of {problem:?} on {}", device.name());
+    let columns = problem.rows.columns as usize;
+    let numbers = |vector: &[T]| vector.iter().map(|x| x.to()).collect::<Vec<f64>>();
+    let (weight, bias) = (numbers(&weight), numbers(&bias));
+    let mut is_scale = vec![false; scales.len()];
+    for row in 0..problem.rows.rows as usize {
+        let (x, residual) = (&x[row * pitch as usize..], &residual[row * pitch as usize..]);
+        let sum = |(x, residual): (&T, &T)| match config.residual {
+            true => T::of((x.to() + residual.to()) as f32).to(),
+            false => x.to(),
+        };
+        let h: Vec<f64> = x.iter().zip(residual).take(columns).map(sum).collect();
+        let (weight, bias) =
+            (config.weight.then_some(&weight[..]), config.bias.then_some(&bias[..]));
+        let results = reference(config.kind, &h, [weight, bias]);
+        for (block, results) in results.chunks(128).enumerate() {
+            let place = row * problem.scales.row as usize + block * problem.scales.block as usize;
+            let scale = f64::from(scales[place]);
+            let expected = results.iter().fold(0.0, |max: f64, x| max.max(x.abs())) / 448.0;
+            assert!((scale / expected - 1.0).abs() < 1e-4, "{what}: {scale}, not {expected}");
+            is_scale[place] = true;
+            for (column, result) in (128 * block..).zip(results) {
+                let found = y[row * y_pitch as usize + column].to();
+                // 2^-10 is half of the smallest e4m3.
+                let slack = (result / scale).abs() * (f8e4m3::EPSILON + 1e-4) + (-10f64).exp2();
+                let close = (result / scale - found).abs() <= slack;
+                assert!(close, "{what}: ({row}, {column}) of {result} is {found}");
+            }
+        }
+    }
+    for (is_scale, scale) in is_scale.into_iter().zip(scales) {
+        assert!(is_scale || scale == -1.0, "{what}: wrote between the scales");
+    }
+}
+
+#[test]
+fn quantized_norms() {
+    for device in devices() {
+        for (seed, [rows, columns]) in
+            (0..).zip([[1, 128], [7, 16], [37, 400], [3, 4096], [2, 7168], [5, 20_480], [0, 128]])
+        {
+            for kind in [NormKind::Rms, NormKind::Layer] {
+                let mut problem = QuantizedNormProblem::new(rows, columns);
+                if seed % 2 == 1 {
+                    problem.scales = ScaleStrides::column_major(rows + 3);
+                    let pitch = Some(u64::from(columns) + 16);
+                    problem.rows =
+                        RowProblem { input_pitch: pitch, output_pitch: pitch, ..problem.rows };
+                }
+                let target = device.target();
+                let of = |input| NormConfig::quantized(kind, target, input, &problem.rows).unwrap();
+                let config = of(Scalar::Bf16);
+                let all = NormConfig { residual: true, weight: true, bias: true, ..config };
+                for config in [config.weight(), all] {
+                    check_quantized::<bf16>(&device, config, &problem, seed);
+                }
+                check_quantized::<f32>(&device, of(Scalar::F32).weight(), &problem, seed);
+            }
+        }
+    }
+}
+
+/// Tiles that do not hold 128 columns in adjacent threads, other outputs, and short buffers.
+#[test]
+fn refused_quantized_norms() {
+    let problem = QuantizedNormProblem::new(2, 256);
+    let (kind, device) = (NormKind::Rms, Device::sim_for(Target::SM_90A).unwrap());
+    let config = NormConfig::quantized(kind, Target::SM_90A, Scalar::Bf16, &problem.rows).unwrap();
+    assert!(QuantizedNorm::<bf16, f8e4m3>::new(config).is_ok());
+    let error = QuantizedNorm::<bf16, bf16>::new(config).unwrap_err();
+    assert!(matches!(error, RowError::Element { operand: "the output", .. }), "{error}");
+    let narrow = RowTile { team: 8, ..config.rows.tile };
+    let ragged = RowTile { access: RowAccess::Ragged, ..config.rows.tile };
+    for tile in [narrow, ragged] {
+        let config = NormConfig { rows: RowConfig { tile, ..config.rows }, ..config };
+        let error = QuantizedNorm::<bf16, f8e4m3>::new(config).unwrap_err();
+        assert!(matches!(error, RowError::Tile { .. }), "{error}");
+    }
+    let norm = QuantizedNorm::<bf16, f8e4m3>::new(config).unwrap().load(&device).unwrap();
+    let x = device.zeros::<bf16>(512).unwrap();
+    let (mut y, mut scales) = (device.zeros::<f8e4m3>(512).unwrap(), device.zeros(3).unwrap());
+    let args = QuantizedNormArgs { norm: NormArgs::new(&x, &mut y), scales: &mut scales };
+    let error = norm.launch(&problem, args).unwrap_err();
+    assert!(matches!(error, RowError::BufferLength { operand: "the scales", .. }), "{error}");
+}
+
+#[test]
+fn quantized_norms_assemble_without_spills() {
+    for columns in [2048, 7168, 16_384] {
+        let problem = RowProblem::new(4096, columns);
+        let config = NormConfig::quantized(NormKind::Rms, Target::SM_90, Scalar::Bf16, &problem);
+        let norm = QuantizedNorm::<bf16, f8e4m3>::new(config.unwrap().weight()).unwrap();
+        text::check_round_trip(norm.ir());
+        let Some(ptxas) = ptxas::find() else { continue };
+        let report = ptxas.report(norm.ptx().text(), "sm_90").unwrap();
+        assert!(report.contains("0 bytes stack frame, 0 bytes spill stores"), "{report}");
+    }
 }

@@ -20,8 +20,8 @@ use tilewright::kernels::scaled_gemm::{
 use tilewright::kernels::{Built, Loaded};
 use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A GEMM of `f8e4m3` with block scales as a [`Tunable`], with elements `D` of D. It tunes the tile,
-/// the stages and the cluster.
+/// A GEMM of `f8e4m3` with block scales as a [`Tunable`], with elements `D` of D. It tunes the tile
+/// and the cluster.
 ///
 /// A and B are random, and so are the scales. A grouped GEMM gets groups of random lengths. Results
 /// are compared with their definition in `f64`: all of them if there are few, else those of some

@@ -7,7 +7,7 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::GemmProblem;
 use tilewright::kernels::scaled_gemm::{BScaleBlock, ScaleStrides, ScaledGemmProblem};
-use tilewright::runtime::DeviceChoice;
+use tilewright::runtime::{Device, DeviceChoice};
 use tilewright_tune::{
     BenchConfigs, BenchOptions, BenchProgress, Regime, ScaledGemmTunable, bench_on,
 };
@@ -96,9 +96,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 fn measure<D: Converted>(options: &Options) -> Result<(), Failure> {
     let meter = Meter::new();
     let device = match options.device {
-        DeviceChoice::Sim => {
-            tilewright::runtime::Device::sim_for(Target::SM_90A).map_err(Failure::input)?
-        }
+        DeviceChoice::Sim => Device::sim_for(Target::SM_90A).map_err(Failure::input)?,
         choice => meter.open(choice).map_err(Failure::input)?,
     };
     if device.is_sim() && options.device != DeviceChoice::Sim {

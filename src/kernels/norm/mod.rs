@@ -1,6 +1,7 @@
 //! RMSNorm and LayerNorm over the rows of a matrix, with optional residual, weight and bias.
 
 mod args;
+mod quantized;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +14,7 @@ use crate::ir::{
 use crate::runtime::{
     AnyElement, ArgList, BufferElement, BufferMut, BufferRef, Function, Grid, LoadOptions,
 };
-use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
+use crate::tensor::rows::{RowAccess, RowPartition, RowTile, chained, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{
@@ -21,6 +22,7 @@ use super::rows::{
     own_row, row_grid, with_elements,
 };
 pub use args::NormArgs;
+pub use quantized::{QuantizedNorm, QuantizedNormArgs, QuantizedNormProblem};
 
 /// How a row `h` is normalised. Mean and variance are taken over all its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -322,7 +324,9 @@ fn build_residual(
 ) -> Result<Kernel<WithResidual>, BuildErrors> {
     let target = config.rows.target;
     Kernel::<WithResidual>::build_with(options, name, target, |k, (params, residual)| {
-        body(k, config, &params, Some(residual));
+        body(k, config, &params, Some(residual), |_, row, results| {
+            row.part.store(row.output(), results);
+        });
     })
 }
 
@@ -334,17 +338,38 @@ fn build_plain(
 ) -> Result<Kernel<(Params,)>, BuildErrors> {
     let target = config.rows.target;
     Kernel::<(Params,)>::build_with(options, name, target, |k, (params,)| {
-        body(k, config, &params, None);
+        body(k, config, &params, None, |_, row, results| row.part.store(row.output(), results));
     })
 }
 
-/// Each thread holds elements of one row, and the weights of their columns.
+/// A thread's row, and its share of it.
+struct OwnRow<'b> {
+    index: Val<'b, i64>,
+    part: RowPartition<'b>,
+    y: Val<'b, GlobalMut<Output>>,
+    y_pitch: Val<'b, i64>,
+}
+
+impl<'b> OwnRow<'b> {
+    /// Returns the start of the row's results.
+    #[inline]
+    fn output(&self) -> Val<'b, GlobalMut<Output>> {
+        self.y.offset(self.index * self.y_pitch)
+    }
+}
+
+/// A thread's results, in the order of [`RowPartition`].
+type Results<'r, 'b> = &'r mut dyn Iterator<Item = Val<'b, f32>>;
+
+/// Each thread holds elements of one row, and the weights of their columns. `store` gets the
+/// results, which are computed when it takes them.
 #[inline]
 fn body<'b>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
     params: &ParamsAt<'b>,
     residual: Option<Val<'b, GlobalMut<Input>>>,
+    store: impl FnOnce(&mut Body<'b, '_>, &OwnRow<'b>, Results<'_, 'b>),
 ) {
     let ParamsAt { epsilon, scale, .. } = *params;
     let tile = config.rows.tile;
@@ -378,11 +403,12 @@ fn body<'b>(
     let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
     let factor = (part.sum(squares) / count + epsilon).rsqrt() * scale;
     let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32()));
-    let results = values().map(|value| {
+    let mut results = values().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
         let value = mean.map_or(value, |mean| value - mean) * factor;
         let value = weight.map_or(value, |weight| value * weight);
         bias.map_or(value, |bias| bias.fma(scale, value))
     });
-    part.store(params.y.offset(row * params.y_pitch), results);
+    let ParamsAt { y, y_pitch, .. } = *params;
+    store(k, &OwnRow { index: row, part, y, y_pitch }, &mut results);
 }

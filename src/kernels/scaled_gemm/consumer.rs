@@ -10,7 +10,9 @@ use crate::ir::{Body, Registers, Val, WARP, range};
 use crate::layout::{shape, tiler};
 use crate::tensor::copy::ThrStore;
 use crate::tensor::mma::SmemOperand;
-use crate::tensor::pipeline::{PipelineState, Tile, TileScheduler, TmaPipeline};
+use crate::tensor::pipeline::{
+    GroupTile, GroupWalk, PipelineState, Tile, TileScheduler, TmaPipeline, WorkScheduler,
+};
 use crate::tensor::view::{RegisterTensor, SharedTensor};
 
 use super::columns::ColumnScales;
@@ -47,7 +49,16 @@ pub(super) struct Consumer<'p, 'a, 'b> {
     /// The products of one step and one block of rows.
     partial: RegisterTensor<'b, f32>,
     scales: Scales<'b>,
-    pub(super) store: ThrStore<'p, 'b, D>,
+    store: ThrStore<'p, 'b, D>,
+}
+
+crate::values! {
+    /// A tile that a consumer has found ahead of its work.
+    struct Ahead<'b> {
+        tile: GroupTile<'b>,
+        /// Whether all rows of the consumer are behind the end of the tile's group.
+        is_behind: Val<'b, bool>,
+    }
 }
 
 /// Where a thread finds the scales of a tile: the indices at the first step. A block of 64 rows
@@ -120,45 +131,118 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
     }
 
-    /// Computes a group's tile, and stores the previous one meanwhile, as
-    /// [`multiply`](Consumer::multiply). If all rows of the consumer are behind the end of the
-    /// group, it only releases the stages, and the previous tile stays.
+    /// Computes and stores all tiles.
     #[inline]
-    pub(super) fn multiply_group<'c>(
+    pub(super) fn consume(&self, k: &mut Body<'b, '_>) {
+        let last = self.multiply_all(k);
+        (0..self.plan.config.blocks()).for_each(|block| self.store(k, last, block));
+        self.store.finish();
+    }
+
+    /// Computes all tiles, and returns the last one, which is not stored yet.
+    #[inline]
+    fn multiply_all(&self, k: &mut Body<'b, '_>) -> Tile<'b> {
+        let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
+        let start = (self.pipe.consumer(), none);
+        if let Some(walk) = self.tiles.group_walk() {
+            return self.consume_groups(k, walk, start);
+        }
+        let tiles = self.tiles;
+        let (_, last) = tiles.numbers().for_each_item(k, start, |k, number, carried| {
+            let (state, previous) = carried;
+            let (state, tile, ()) = self.multiply(k, |_| (tiles.tile(number), ()), state, previous);
+            (state, tile)
+        });
+        last
+    }
+
+    /// Computes the tiles of groups. It searches for a tile's successor while the tensor cores
+    /// work. If all rows of the consumer are behind the end of a tile's group, it only releases the
+    /// stages.
+    #[inline]
+    fn consume_groups(
+        &self,
+        k: &mut Body<'b, '_>,
+        walk: GroupWalk<'b>,
+        start: (PipelineState<'b>, Tile<'b>),
+    ) -> Tile<'b> {
+        let first = walk.first(k);
+        let first = self.look_at(k, walk, first);
+        let (_, (_, last)) = k.while_(
+            (first, start),
+            |_, (ahead, _)| walk.is_tile(ahead.tile),
+            |k, (Ahead { tile, is_behind }, (state, previous))| {
+                k.if_else(
+                    is_behind,
+                    |k| {
+                        let state = self.skip(k, state);
+                        let next = walk.next(k, tile);
+                        let next = self.look_at(k, walk, next);
+                        k.yield_((next, (state, previous)))
+                    },
+                    |k| {
+                        let (state, tile, next) = self.multiply(
+                            k,
+                            |k| {
+                                let next = walk.next(k, tile);
+                                (tile.tile, self.look_at(k, walk, next))
+                            },
+                            state,
+                            previous,
+                        );
+                        k.yield_((next, (state, tile)))
+                    },
+                )
+            },
+        );
+        last
+    }
+
+    /// Finds out whether the consumer has rows in a tile.
+    #[inline]
+    fn look_at<'c>(
         &self,
         k: &mut Body<'c, '_>,
-        tile: Tile<'c>,
-        state: PipelineState<'c>,
-        previous: Tile<'c>,
-    ) -> (PipelineState<'c>, Tile<'c>)
+        walk: GroupWalk<'b>,
+        tile: GroupTile<'c>,
+    ) -> Ahead<'c>
     where
         'b: 'c,
     {
-        let tiles: TileScheduler<'c> = self.tiles;
-        let is_behind = tiles.is_behind(tile, self.group * ROWS);
-        let is_behind = is_behind.unwrap_or_else(|| k.constant(false));
-        let skipped = is_behind.select(self.sizes.steps, 0);
-        let state = k.for_(range(k.constant(0), skipped), state, |k, _, state| {
+        let is_behind = k.if_with(walk.is_tile(tile), false, |k| {
+            let (tiles, group): (TileScheduler<'_>, Val<'_, i32>) = (self.tiles, self.group);
+            let is_behind = tiles.is_behind(tile.tile, group * ROWS);
+            is_behind.unwrap_or_else(|| k.constant(false))
+        });
+        Ahead { tile, is_behind }
+    }
+
+    /// Waits for the stages of a tile and releases them. Returns the state after it.
+    #[inline]
+    fn skip<'c>(&self, k: &mut Body<'c, '_>, state: PipelineState<'c>) -> PipelineState<'c>
+    where
+        'b: 'c,
+    {
+        k.for_(range(0, self.sizes.steps), state, |k, _, state| {
             self.pipe.wait(state);
             k.if_(self.leader, |_| self.pipe.release(state));
             if let Some(columns) = &self.columns {
                 columns.skip(k, state);
             }
             state.next()
-        });
-        k.if_with(!is_behind, (state, previous), |k| self.multiply(k, |_| tile, state, previous))
+        })
     }
 
-    /// Computes a tile, and stores the previous one meanwhile. Returns the state after it, and the
-    /// tile.
+    /// Computes a tile, and stores the previous one meanwhile. Calls `look`, which returns the
+    /// tile, while the first MMAs run. Returns the state after the tile, and what `look` returned.
     #[inline]
-    pub(super) fn multiply<'c>(
+    fn multiply<'c, L>(
         &self,
         k: &mut Body<'c, '_>,
-        tile: impl FnOnce(&Body<'c, '_>) -> Tile<'c>,
+        look: impl FnOnce(&mut Body<'c, '_>) -> (Tile<'c>, L),
         state: PipelineState<'c>,
         previous: Tile<'c>,
-    ) -> (PipelineState<'c>, Tile<'c>)
+    ) -> (PipelineState<'c>, Tile<'c>, L)
     where
         'b: 'c,
     {
@@ -167,7 +251,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         // moves nothing before them across a second wait, which returns at once.
         self.start(k, state, 0);
         self.pipe.wait(state);
-        let tile = tile(k);
+        let (tile, seen) = look(k);
         let at = self.scale_indices(k, tile);
         self.load(k, &at, 0, self.scales.now);
         self.store(k, previous, 0);
@@ -197,7 +281,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             }
             state.next()
         });
-        (state, tile)
+        (state, tile, seen)
     }
 
     /// Starts the MMAs of a stage and a block of rows. The first block waits for the stage.
@@ -387,7 +471,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
 
     /// Stores a block of the consumer's rows of a tile, if there is a tile.
     #[inline]
-    pub(super) fn store<'c>(&self, k: &mut Body<'c, '_>, tile: Tile<'c>, block: u32)
+    fn store<'c>(&self, k: &mut Body<'c, '_>, tile: Tile<'c>, block: u32)
     where
         'b: 'c,
     {

@@ -19,9 +19,7 @@ use crate::tensor::atom::{
     MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
 use crate::tensor::copy::{GlobalRows, StagedStore, StoreDestination, TmaCopy};
-use crate::tensor::pipeline::{
-    RowGroups, Tile, TileScheduler, TmaPipeline, WarpRole, WorkScheduler, warp_roles,
-};
+use crate::tensor::pipeline::{RowGroups, TileScheduler, TmaPipeline, WarpRole, warp_roles};
 use crate::tensor::view::SharedTensor;
 
 use super::super::gemm::BatchMode;
@@ -286,18 +284,7 @@ impl Plan {
             let store = self.d.slice(k, d.clone(), own, thread % GROUP, barrier);
             let rings = Rings { pipe, a: &sa, b: &sb, columns };
             let consumer = Consumer::new(k, self, sizes, tiles, group, rings, store);
-            let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-            let start = (pipe.consumer(), none);
-            let (_, last) = match groups {
-                None => tiles.numbers().for_each_item(k, start, |k, number, (state, previous)| {
-                    consumer.multiply(k, |_| tiles.tile(number), state, previous)
-                }),
-                Some(_) => tiles.for_each(k, start, |k, tile, (state, previous)| {
-                    consumer.multiply_group(k, tile, state, previous)
-                }),
-            };
-            (0..self.config.blocks()).for_each(|block| consumer.store(k, last, block));
-            consumer.store.finish();
+            consumer.consume(k);
         });
         pipe.cluster_sync(BarrierForm::Unaligned);
     }

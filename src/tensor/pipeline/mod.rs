@@ -39,6 +39,7 @@ pub(crate) use launch::wait_for_launch;
 pub use raster::{ParseRasterError, Raster};
 pub use roles::{WarpRole, warp_roles};
 pub use row_groups::{RowGroup, RowGroups};
+pub(crate) use scheduler::{GroupTile, GroupWalk};
 pub use scheduler::{Tile, TileScheduler};
 pub use sequences::{HeadSections, SequenceTile, Sequences};
 pub use tma::{OrderedBarrier, PipelineState, TmaPipeline};

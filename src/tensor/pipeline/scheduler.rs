@@ -367,6 +367,13 @@ impl<'b> TileScheduler<'b> {
         last
     }
 
+    /// Returns the walk over the tiles of groups, for a role that has work to do between a tile and
+    /// the search for the next one; otherwise use [`for_each`](TileScheduler::for_each). It is
+    /// `None` if there are no groups. Tiles must not be drawn from a counter.
+    pub(crate) fn group_walk(&self) -> Option<GroupWalk<'b>> {
+        self.groups.map(|groups| GroupWalk { tiles: *self, groups })
+    }
+
     /// Returns the schedule of the tiles' indices, for a kernel that has work to do before it needs
     /// a tile's coordinates. There must be no groups.
     #[track_caller]
@@ -389,6 +396,70 @@ impl<'b> TileScheduler<'b> {
         let of = |tile, blocks, place| if blocks == 1 { tile } else { tile * blocks + place };
         let [rows, columns] = self.cluster;
         Tile { row: of(row, rows, m), column: of(column, columns, n), batch }
+    }
+}
+
+crate::values! {
+    /// A tile of a [`GroupWalk`], or the end of the walk.
+    pub(crate) struct GroupTile<'b> {
+        pub(crate) tile: Tile<'b>,
+        number: Val<'b, i32>,
+        at: RowGroup<'b>,
+    }
+}
+
+/// The block's tiles of groups, one after the other: see [`TileScheduler::group_walk`].
+#[derive(Clone, Copy)]
+pub(crate) struct GroupWalk<'b> {
+    tiles: TileScheduler<'b>,
+    groups: Groups<'b>,
+}
+
+impl<'b> GroupWalk<'b> {
+    /// Returns the first tile.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn first(&self, k: &mut Body<'b, '_>) -> GroupTile<'b> {
+        let start = RowGroup::before_all(k);
+        self.seek(k, start, self.tiles.first)
+    }
+
+    /// Returns the tile after `tile`.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn next<'c>(&self, k: &mut Body<'c, '_>, tile: GroupTile<'c>) -> GroupTile<'c>
+    where
+        'b: 'c,
+    {
+        self.seek(k, tile.at, tile.number + self.tiles.step)
+    }
+
+    /// Returns whether this is a tile, and not the end.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn is_tile<'c>(&self, tile: GroupTile<'c>) -> Val<'c, bool>
+    where
+        'b: 'c,
+    {
+        tile.at.group.lt(self.groups.count())
+    }
+
+    #[inline]
+    fn seek<'c>(
+        &self,
+        k: &mut Body<'c, '_>,
+        from: RowGroup<'c>,
+        number: Val<'c, i32>,
+    ) -> GroupTile<'c>
+    where
+        'b: 'c,
+    {
+        let GroupWalk { tiles, groups }: GroupWalk<'c> = *self;
+        let at = groups.seek(k, from, number, tiles.columns);
+        // There are no tiles at the end.
+        let extents = [at.rows.max(1), at.columns.max(1)];
+        let [row, column] = coordinate(k, tiles.raster, number - at.first, extents);
+        GroupTile { tile: Tile { row, column, batch: at.group }, number, at }
     }
 }
 

@@ -463,21 +463,8 @@ impl<'b> RowPartition<'b> {
         let _call = k.call();
         let mut values = values.into_iter();
         let first = row.offset(self.first_column());
-        // Elements per access.
-        let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::scalar().size_bytes());
         for number in 0..self.tile.vectors {
-            k.if_(self.has_vector(number), |_| {
-                let vector: Vec<_> = values.by_ref().take(self.vector as usize).collect();
-                for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
-                    let at = number as i32 * self.stride() + part * lanes as i32;
-                    match pack::<D>(values) {
-                        Some(packed) => first.store_vector(at, packed),
-                        None => values.iter().zip(at..).for_each(|(value, at)| {
-                            first.store(at, value.cvt::<D>());
-                        }),
-                    }
-                }
-            });
+            self.store_vector(first, number, values.by_ref().take(self.vector as usize));
         }
         for number in 0..self.end_count() {
             let (column, has) = self.end(number);
@@ -485,6 +472,32 @@ impl<'b> RowPartition<'b> {
                 values.by_ref().take(1).for_each(|value| row.store(column, value.cvt::<D>()));
             });
         }
+    }
+
+    /// Stores the thread's vector `number`, if the row has it. `first` is the address of the
+    /// thread's first vector.
+    #[track_caller]
+    pub(crate) fn store_vector<D: VectorElement<2> + Converted>(
+        &self,
+        first: Val<'b, GlobalMut<D>>,
+        number: u32,
+        values: impl IntoIterator<Item = Val<'b, f32>>,
+    ) {
+        let k = &mut self.columns.body();
+        // Elements per access.
+        let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::scalar().size_bytes());
+        k.if_(self.has_vector(number), |_| {
+            let vector: Vec<_> = values.into_iter().collect();
+            for (part, values) in (0..).zip(vector.chunks(lanes as usize)) {
+                let at = number as i32 * self.stride() + part * lanes as i32;
+                match pack::<D>(values) {
+                    Some(packed) => first.store_vector(at, packed),
+                    None => values.iter().zip(at..).for_each(|(value, at)| {
+                        first.store(at, value.cvt::<D>());
+                    }),
+                }
+            }
+        });
     }
 
     /// Stores elements unchanged, as [`load_elements`](RowPartition::load_elements) has loaded
