@@ -145,16 +145,22 @@ impl<D: Converted> Tunable for ScaledGemmTunable<D> {
 
     fn key(&self) -> String {
         let ScaledGemmProblem { m, n, k, b_block, a_scales, b_scales, batch } = self.problem;
-        let strides = [a_scales.row, a_scales.block, b_scales.row, b_scales.block];
         let batch = match batch {
             ScaledBatch::Uniform { count: 1, .. } => String::new(),
+            ScaledBatch::Uniform { count, strides } if strides == BatchStrides::default() => {
+                format!(" in a batch of {count}")
+            }
             ScaledBatch::Uniform { count, strides } => {
-                let BatchStrides { a, a_scales, b, b_scales, d } = strides;
-                format!(" batch {count} {:?}", [a, a_scales, b, b_scales, d])
+                format!(" in a batch of {count}, {strides:?}")
             }
             ScaledBatch::Grouped { groups } => format!(" in {groups} groups"),
         };
-        format!("scaled_gemm to {} {m}x{n}x{k}{batch} b{b_block} {strides:?}", D::SCALAR)
+        let place = |strides: ScaleStrides| format!("{}:{}", strides.row, strides.block);
+        let (of_a, of_b) = (place(a_scales), place(b_scales));
+        format!(
+            "scaled_gemm to {} {m}x{n}x{k}{batch}, scales 1x128 at {of_a} and {b_block} at {of_b}",
+            D::SCALAR
+        )
     }
 
     fn space(&self, device: &Device) -> Vec<ScaledGemmConfig> {

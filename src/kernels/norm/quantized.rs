@@ -231,12 +231,16 @@ fn build(config: &NormConfig, largest: f32) -> Result<Kernel<Untyped>, BuildErro
             })?;
         return Ok(kernel.untyped());
     }
-    let kernel =
-        Kernel::<(Params, ScaleParams)>::build_with(options, name, target, |k, (params, scales)| {
+    let kernel = Kernel::<(Params, ScaleParams)>::build_with(
+        options,
+        name,
+        target,
+        |k, (params, scales)| {
             body(k, config, &params, None, |k, row, results| {
                 store(k, tile, row, results, &scales, largest);
             });
-        })?;
+        },
+    )?;
     Ok(kernel.untyped())
 }
 
