@@ -4,11 +4,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::claim::Cond;
+use super::claim::{Claim, Cond};
 use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
 use crate::ir::op::SpecialReg;
 use crate::ir::{OpId, SharedId, Value};
+
+/// The largest exponent of a [`Key::Power`].
+pub(super) const MAX_POWER: i128 = 62;
 
 /// What an atom stands for. Equal keys are the same atom.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +45,8 @@ pub(super) enum Key {
     Or(Poly, Poly),
     Min(Poly, Poly),
     Max(Poly, Poly),
+    /// Two to the power of an integer, of which only 0 to [`MAX_POWER`] counts.
+    Power(Poly),
     /// The polynomial under a name of its own, for example a row that is made of a tile's row and
     /// a thread's. Guards and products of it have few terms then.
     Sum(Poly),
@@ -115,7 +120,7 @@ impl Atoms {
             Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
             Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
             Key::Xor(..) | Key::And(..) | Key::Or(..) => false,
-            Key::Sum(poly) => all(&[poly]),
+            Key::Power(poly) | Key::Sum(poly) => all(&[poly]),
         };
         let id = self.all.len() as AtomId + 1;
         if let Key::Sum(_) = &key {
@@ -195,9 +200,17 @@ impl Atoms {
         poly
     }
 
+    /// Returns whether the polynomial contains the name of a sum.
+    pub(super) fn has_name(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Sum(_)))
+    }
+
     /// Puts sums in place of their names.
     pub(super) fn expanded(&self, poly: &Poly) -> Option<Poly> {
         let mut poly = poly.clone();
+        if !self.has_name(&poly) {
+            return Some(poly);
+        }
         for &name in self.names.iter().rev() {
             if poly.contains(name)
                 && let Key::Sum(sum) = &self.get(name).key
@@ -211,6 +224,60 @@ impl Atoms {
     /// Returns whether a launch can compute the polynomial.
     pub(super) fn is_launch(&self, poly: &Poly) -> bool {
         poly.atoms().all(|atom| self.get(atom).is_launch)
+    }
+
+    /// Returns the atoms of the polynomial that are one of two values, also those in quotients,
+    /// minima and maxima.
+    pub(super) fn choices(&self, poly: &Poly) -> Vec<AtomId> {
+        let mut found = Vec::new();
+        for atom in poly.atoms() {
+            let data = self.get(atom);
+            match &data.key {
+                _ if data.choice.is_some() => found.push(atom),
+                Key::Div(a, b) | Key::Min(a, b) | Key::Max(a, b) => {
+                    found.extend(self.choices(a));
+                    found.extend(self.choices(b));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Returns whether one of the polynomial's atoms is one of two values, and their condition bounds
+    /// the atom without data.
+    pub(super) fn is_choice_about(&self, poly: &Poly, atom: AtomId) -> bool {
+        poly.atoms().any(|other| {
+            let Some(choice) = &self.get(other).choice else { return false };
+            choice.cond.yes.iter().chain(&choice.cond.no).any(|claim| {
+                let Claim::Ge(claim) = claim else { return false };
+                let expanded = self.expanded(claim);
+                expanded.is_some_and(|claim| claim.contains(atom) && !self.is_data(&claim))
+            })
+        })
+    }
+
+    /// Returns whether the polynomial depends on values that nothing is known about, such as data.
+    pub(super) fn is_data(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| {
+            let data = self.get(atom);
+            if let Some(choice) = &data.choice {
+                return self.is_data(&choice.yes) || self.is_data(&choice.no);
+            }
+            match &data.key {
+                Key::Value(..) => true,
+                Key::Register(_) | Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => false,
+                Key::Start(_) | Key::Trip(..) | Key::Trips(..) => false,
+                Key::Div(a, b)
+                | Key::Rem(a, b)
+                | Key::Xor(a, b)
+                | Key::And(a, b)
+                | Key::Or(a, b)
+                | Key::Min(a, b)
+                | Key::Max(a, b) => self.is_data(a) || self.is_data(b),
+                Key::Power(poly) | Key::Sum(poly) => self.is_data(poly),
+            }
+        })
     }
 
     /// Returns an integer that divides every value of the polynomial; 0 if it is always 0.

@@ -1,6 +1,6 @@
 //! Asks at each operation what has to hold there: bounds, alignment, divisors and promises.
 
-use super::atom::Key;
+use super::atom::{Atoms, Key};
 use super::claim::{Claim, Deps, MAX_DEPS};
 use super::entail::Search;
 use super::numbers;
@@ -74,7 +74,7 @@ impl Walk<'_> {
                 deps: number.deps,
             })
         } else {
-            self.ensure(&above)
+            self.ensure_needed(&above)
         };
         match found {
             Some(deps) => Verdict::Relies(deps | number.deps),
@@ -90,7 +90,7 @@ impl Walk<'_> {
         let mut deps = value.deps | low.deps | high.deps;
         for (a, b) in [(&value, &low), (&high, &value)] {
             let Some(left) = a.poly.minus(&b.poly) else { return Verdict::Open(Open::Index) };
-            match self.ensure(&left) {
+            match self.ensure_needed(&left) {
                 Some(more) => deps |= more,
                 None => return Verdict::Open(Open::Bound(Box::new(left))),
             }
@@ -140,11 +140,24 @@ impl Walk<'_> {
         if by == 0 {
             return None;
         }
-        let is_multiple = |walk: &Self, poly: &Poly| walk.atoms.multiple(poly).is_multiple_of(by);
-        if is_multiple(self, poly) {
+        let is_multiple = |atoms: &Atoms, poly: &Poly| atoms.multiple(poly).is_multiple_of(by);
+        if is_multiple(&self.atoms, poly) {
             return Some(0);
         }
-        // With the equations that hold here.
+        let (poly, deps) = self.with_equalities(poly, is_multiple);
+        if is_multiple(&self.atoms, &poly) {
+            return Some(deps);
+        }
+        let poly = self.without_remainders(poly, by);
+        is_multiple(&self.atoms, &poly).then_some(deps)
+    }
+
+    /// Replaces atoms by what the equations of the place say, until it is enough.
+    pub(super) fn with_equalities(
+        &mut self,
+        poly: &Poly,
+        is_enough: impl Fn(&Atoms, &Poly) -> bool,
+    ) -> (Poly, Deps) {
         let (mut poly, mut deps) = (poly.clone(), 0);
         for _ in 0..2 {
             for i in (0..self.facts.equalities.len()).rev() {
@@ -156,14 +169,13 @@ impl Walk<'_> {
                 if let Some(other) = poly.with(equality.atom, &equality.value.clone()) {
                     poly = numbers::tidy(&mut self.atoms, other);
                     deps |= own;
-                    if is_multiple(self, &poly) {
-                        return Some(deps);
+                    if is_enough(&self.atoms, &poly) {
+                        return (poly, deps);
                     }
                 }
             }
         }
-        let poly = self.without_remainders(poly, by);
-        is_multiple(self, &poly).then_some(deps)
+        (poly, deps)
     }
 
     /// Replaces remainders by their dividends if that adds a multiple of `by`. So `x + (-x)%8`, a
@@ -491,9 +503,7 @@ impl Walk<'_> {
                 continue;
             }
             let mark = self.facts.mark();
-            for claim in claims {
-                Search::new(&mut self.atoms, &mut self.facts).assume(claim, choice.cond.deps);
-            }
+            self.assume(claims, choice.cond.deps);
             let some = bytes.plus_constant(-1).ok_or(Open::Index)?;
             Search::new(&mut self.atoms, &mut self.facts).assume(&Claim::Ge(some), 0);
             let found = self.inside(offset, bytes, len);
@@ -505,7 +515,8 @@ impl Walk<'_> {
 
     /// Decides whether `bytes` bytes from `offset` on are within the first `len`.
     pub(super) fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
-        let lower = self.ensure(offset).ok_or_else(|| Open::Bound(Box::new(offset.clone())))?;
+        let lower = self.ensure(offset).or_else(|| self.ensure_parts(offset));
+        let lower = lower.ok_or_else(|| Open::Bound(Box::new(offset.clone())))?;
         let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
         let upper = self.ensure(&left).ok_or(Open::Bound(Box::new(left)))?;
         Ok(lower | upper)

@@ -22,6 +22,8 @@ pub(super) enum Claim {
     /// The address this many bytes from the start of the allocation is a multiple of that, if the
     /// conditions hold.
     Aligned(Root, Poly, u128, Deps),
+    /// Something that no claim can say.
+    Unknown,
 }
 
 /// A boolean value: what holds where it is true, and what holds where it is false.
@@ -63,7 +65,10 @@ impl Cond {
             (Some(false), _) | (_, Some(false)) => return Cond::known(false),
             (None, None) => {}
         }
-        let yes = self.yes.iter().chain(&other.yes).cloned().collect();
+        let mut yes: Vec<Claim> = self.yes.iter().chain(&other.yes).cloned().collect();
+        if self.yes.is_empty() || other.yes.is_empty() {
+            yes.push(Claim::Unknown);
+        }
         Cond { yes, no: Vec::new(), deps: self.deps | other.deps }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::atom::{Atoms, Key};
+use super::atom::{Atoms, Key, MAX_POWER};
 use super::poly::{AtomId, Poly};
 use super::site::Requirement;
 use crate::ir::op::{Axis, SpecialReg};
@@ -143,6 +143,7 @@ enum Expr {
     Rem(Sum, Sum),
     Min(Sum, Sum),
     Max(Sum, Sum),
+    Power(Sum),
 }
 
 /// A sum of products and a constant.
@@ -202,6 +203,7 @@ impl Expr {
             Key::Rem(a, b) => pair(a, b).map(|(a, b)| Expr::Rem(a, b))?,
             Key::Min(a, b) => pair(a, b).map(|(a, b)| Expr::Min(a, b))?,
             Key::Max(a, b) => pair(a, b).map(|(a, b)| Expr::Max(a, b))?,
+            Key::Power(exponent) => Expr::Power(Sum::of(atoms, exponent)?),
             _ => return None,
         })
     }
@@ -219,6 +221,10 @@ impl Expr {
             Expr::Rem(a, b) => divided(a, b).map(|(_, remainder)| remainder),
             Expr::Min(a, b) => pair(a, b).map(|(a, b)| a.min(b)),
             Expr::Max(a, b) => pair(a, b).map(|(a, b)| a.max(b)),
+            Expr::Power(exponent) => {
+                let exponent: i128 = exponent.eval::<T>(launch)?.into();
+                number(1i128 << exponent.clamp(0, MAX_POWER))
+            }
         }
     }
 }
@@ -287,7 +293,7 @@ impl Condition {
                 let text = format!("{} is a multiple of {by}", super::show::poly(ir, atoms, poly));
                 (Test::Multiple { sum: Sum::of(atoms, poly)?, by: *by }, text, None)
             }
-            Requirement::Loop { .. } => return None,
+            Requirement::Loop { .. } | Requirement::Follows { .. } => return None,
         };
         Some(Condition { test, text, buffer, location, op })
     }

@@ -18,7 +18,7 @@ use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
 use super::facts::{Fact, Facts, Presume};
 use super::numbers;
-use super::poly::{AtomId, Poly};
+use super::poly::{AtomId, Poly, Product, Term};
 use super::range::Range;
 use crate::ir::LaunchBounds;
 use crate::ir::op::SpecialReg;
@@ -33,13 +33,19 @@ const STEPS: u32 = 150;
 const AFTER: u32 = 4;
 
 /// What must not wrap has at least this much room.
-const ROOM: i128 = 1 << 24;
+pub(super) const ROOM: i128 = 1 << 24;
 
 /// How many steps may compare what a launch knows with the facts about it.
 const LAUNCH: u32 = 8;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;
+
+/// How often one search may look for a guard that bounds an index.
+const LOOKUPS: u32 = 100;
+
+/// How deep the quotients, minima and maxima of an index are followed to its largest value.
+const NESTING: u32 = 12;
 
 /// The maximum count of launch conditions of one polynomial, any of which suffices.
 const CONDITIONS: usize = 4;
@@ -69,10 +75,18 @@ pub(super) struct Search<'a> {
     /// How many steps are left, and how many were taken.
     steps: u32,
     taken: u32,
+    /// How many more bounds by guards may be looked up.
+    lookups: u32,
+    /// Whether the present bound leaves out a guard.
+    is_coarse_bound: bool,
+    /// The guards that the present bound was derived from.
+    bounding: Vec<usize>,
     /// Whether to collect launch conditions.
     collects: bool,
     /// Whether parameters may be presumed to be at least 0.
     presumes: bool,
+    /// Whether parameters that are multiplied with others may be, too.
+    presumes_factors: bool,
     /// Whether the present branch is about what a launch knows.
     is_launch: bool,
     /// How many bounds of the present branch no thread may reach.
@@ -91,8 +105,12 @@ impl<'a> Search<'a> {
             facts,
             steps: STEPS,
             taken: 0,
+            lookups: LOOKUPS,
+            is_coarse_bound: false,
+            bounding: Vec::new(),
             collects: false,
             presumes: false,
+            presumes_factors: false,
             is_launch: false,
             loose: 0,
             gone: Vec::new(),
@@ -105,10 +123,35 @@ impl<'a> Search<'a> {
     pub(super) fn decide(mut self, poly: &Poly) -> Answer {
         self.collects = true;
         self.presumes = true;
-        match self.start(poly, 0, DEPTH) {
-            Some(deps) => Answer::Yes(deps),
-            None => Answer::If(self.found),
+        let has_len = poly.atoms().any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)));
+        // What needs no condition must not get one.
+        let is_required = || {
+            let about = self.facts.all.iter().take(self.facts.universal).map(|fact| &fact.poly);
+            let mut shared = about.flat_map(Poly::atoms);
+            shared
+                .any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)) && poly.contains(atom))
+        };
+        if !has_len || is_required() {
+            self.collects = false;
+            if let Some(deps) = self.start(poly, 0, DEPTH) {
+                return Answer::Yes(deps);
+            }
+            self.collects = true;
+            self.steps = STEPS;
         }
+        if let Some(deps) = self.by_parts(poly) {
+            return Answer::Yes(deps);
+        }
+        if let Some(deps) = self.start(poly, 0, DEPTH) {
+            return Answer::Yes(deps);
+        }
+        if !has_len && !self.found.iter().any(|found| found.is_sharp) {
+            (self.presumes_factors, self.steps) = (true, STEPS);
+            if let Some(deps) = self.start(poly, 0, DEPTH) {
+                return Answer::Yes(deps);
+            }
+        }
+        Answer::If(self.found)
     }
 
     /// Returns whether `poly >= 0` is known, and what that relies on.
@@ -116,8 +159,9 @@ impl<'a> Search<'a> {
         self.start(poly, 0, DEPTH)
     }
 
-    /// As [`known`](Search::known), with at most this many steps.
-    pub(super) fn known_within(mut self, poly: &Poly, steps: u32) -> Option<Deps> {
+    /// As [`known`](Search::known), if parameters are not negative, with at most this many steps.
+    pub(super) fn presumed_within(mut self, poly: &Poly, steps: u32) -> Option<Deps> {
+        self.presumes = true;
         self.steps = steps;
         self.start(poly, 0, DEPTH)
     }
@@ -126,6 +170,26 @@ impl<'a> Search<'a> {
     pub(super) fn presumed(mut self, poly: &Poly) -> Option<Deps> {
         self.presumes = true;
         self.start(poly, 0, DEPTH)
+    }
+
+    /// Proves that a buffer is long enough for the largest values of all that a launch does not
+    /// know. Most accesses need no other search.
+    fn by_parts(&mut self, poly: &Poly) -> Option<Deps> {
+        let (launch, other): (Vec<Term>, Vec<Term>) = poly
+            .terms
+            .iter()
+            .copied()
+            .partition(|term| term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch));
+        if other.is_empty() {
+            return None;
+        }
+        let launch = Poly { terms: launch.into_iter().collect(), constant: poly.constant };
+        let other = Poly { terms: other.into_iter().collect(), constant: 0 }.scaled(-1)?;
+        self.is_coarse_bound = false;
+        let (most, deps) = self.largest(&other, NESTING)?;
+        let is_loose = self.is_coarse_bound;
+        let left = launch.minus(&most)?;
+        self.loosely(is_loose, |search| search.prove(&left, deps, DEPTH - 1))
     }
 
     /// Proves the polynomial, first with the smallest values of what only threads decide.
@@ -215,14 +279,22 @@ impl<'a> Search<'a> {
         if let Some(dead) = self.facts.dead {
             return Some(deps | dead);
         }
-        let poly = &numbers::tidy(self.atoms, poly.clone());
+        let mut poly = numbers::tidy(self.atoms, poly.clone());
+        if poly.constant < ROOM {
+            poly = poly.simplified()?;
+        }
+        let poly = &poly;
         let (range, range_deps) = self.facts.range_of(self.atoms, poly);
         if range.lo >= 0 {
             return Some(deps | range_deps);
         }
         if self.presumes {
             // What must not wrap has room for sizes.
-            let presume = if poly.constant >= ROOM { Presume::All } else { Presume::Pitches };
+            let presume = match self.presumes_factors {
+                _ if poly.constant >= ROOM => Presume::All,
+                true => Presume::Factors,
+                false => Presume::Pitches,
+            };
             let (range, own) = self.facts.presumed_range_of(self.atoms, poly, presume);
             if range.lo >= 0 {
                 return Some(deps | own);
@@ -595,29 +667,290 @@ impl<'a> Search<'a> {
         others.plus_scaled(&quotient, common)
     }
 
-    /// Returns a bound that a launch knows: the largest value of the polynomial.
-    fn largest(&self, poly: &Poly) -> Option<Poly> {
-        let mut sum = Poly::constant(poly.constant);
+    /// Returns a bound that a launch knows: the largest value of the polynomial here. The innermost
+    /// guard that bounds the polynomial counts, else its terms are bounded one by one.
+    fn largest(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+        if self.atoms.is_launch(poly) {
+            return Some((poly.clone(), 0));
+        }
+        let depth = depth.checked_sub(1)?;
+        // A single atom is looked at below.
+        let is_open = |atom: &AtomId| !self.atoms.get(*atom).is_launch;
+        if poly.atoms().filter(is_open).count() > 1
+            && let Some(found) = self.guarded_bound(poly, depth)
+        {
+            return Some(found);
+        }
+        if let Some(found) = self.largest_by_bound(poly, depth) {
+            return Some(found);
+        }
+        // Terms with the same launch values as factors are bounded together: the row of
+        // `row*pitch + column`, which may be a sum, and then the column.
+        let (mut sum, mut deps) = (Poly::constant(poly.constant), 0);
+        let mut parts: Vec<(Product, Poly)> = Vec::new();
         for term in &poly.terms {
-            let own = Poly { terms: [*term].into_iter().collect(), constant: 0 };
-            let count = match term.atoms[..] {
-                [atom] if term.factor > 0 => match self.atoms.get(atom).key {
-                    Key::Register(SpecialReg::Ctaid(axis)) => {
-                        self.atoms.find(&Key::Register(SpecialReg::Nctaid(axis)))
-                    }
-                    _ => None,
-                },
-                _ => None,
+            let (launch, other): (Product, Product) =
+                term.atoms.iter().copied().partition(|atom| self.atoms.get(*atom).is_launch);
+            let part = match parts.iter_mut().find(|(known, _)| *known == launch) {
+                Some((_, part)) => part,
+                None => {
+                    parts.push((launch, Poly::default()));
+                    &mut parts.last_mut()?.1
+                }
             };
-            if let Some(count) = count {
-                sum = sum.plus_scaled(&Poly::atom(count).plus_constant(-1)?, term.factor)?;
-            } else if self.atoms.is_launch(&own) {
-                sum = sum.plus(&own)?;
-            } else {
+            part.terms.push(Term { atoms: other, factor: term.factor });
+        }
+        for (launch, mut part) in parts {
+            let factor = Poly::from(Term { atoms: launch, factor: 1 });
+            let (constants, others): (Vec<Term>, Vec<Term>) =
+                part.terms.drain(..).partition(|term| term.atoms.is_empty());
+            for term in constants {
+                sum = sum.plus_scaled(&factor, term.factor)?;
+            }
+            if others.is_empty() {
+                continue;
+            }
+            let mut others = Poly { terms: others.into_iter().collect(), constant: 0 };
+            others.terms.sort_unstable();
+            let (sign, own) = match factor.as_constant() {
+                Some(_) => (1, 0),
+                None => self.presumed_sign(&factor, Presume::All)?,
+            };
+            if sign < 0 {
                 return None;
             }
+            let (most, more) = self.largest_part(&others, depth)?;
+            deps |= own | more;
+            sum = sum.plus(&factor.times(&most)?)?;
         }
-        Some(sum)
+        Some((sum, deps))
+    }
+
+    /// Returns the largest value of the polynomial without the guards of the place.
+    pub(super) fn largest_anywhere(mut self, poly: &Poly) -> Option<(Poly, Deps)> {
+        self.bounding = (0..self.facts.guards().count()).collect();
+        self.largest(poly, NESTING)
+    }
+
+    /// Replaces an atom by its bound, if that is no value of the launch. It may cancel with other
+    /// terms: `s*q + x` with `x < min(s, n - s*q)` is less than `n`.
+    fn largest_by_bound(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+        let mut atoms: Vec<AtomId> =
+            poly.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
+        if atoms.len() < 2 {
+            return None;
+        }
+        atoms.sort_unstable();
+        for atom in atoms.into_iter().rev() {
+            let ends = match self.atoms.get(atom).key.clone() {
+                Key::Rem(_, by) if !self.atoms.is_launch(&by) => vec![by.plus_constant(-1)?],
+                Key::Min(a, b) => vec![a, b],
+                _ => continue,
+            };
+            let Some((coefficient, _)) = poly.split(atom) else { continue };
+            let sign = match coefficient.as_constant() {
+                Some(constant) => Some((constant.signum(), 0)),
+                None => self.presumed_sign(&coefficient, Presume::All),
+            };
+            let Some((1, sign_deps)) = sign else { continue };
+            let bounded: Option<Vec<Poly>> = ends.iter().map(|end| poly.with(atom, end)).collect();
+            return self.least(&bounded?, depth).map(|(most, deps)| (most, deps | sign_deps));
+        }
+        None
+    }
+
+    /// Returns the smallest of the largest values of several polynomials, as far as they are known.
+    fn least(&mut self, all: &[Poly], depth: u32) -> Option<(Poly, Deps)> {
+        let before = self.is_coarse_bound;
+        let mut is_coarse = true;
+        let mut least: Option<(Poly, Deps)> = None;
+        for poly in all {
+            self.is_coarse_bound = false;
+            let Some((most, own)) = self.largest(poly, depth) else { continue };
+            is_coarse &= self.is_coarse_bound;
+            least = Some(match least {
+                Some((known, deps)) => {
+                    (numbers::min_max(self.atoms, &known, &most, true), deps | own)
+                }
+                None => (most, own),
+            });
+        }
+        self.is_coarse_bound = before || is_coarse;
+        least
+    }
+
+    /// Returns whether a guard bounds the atom from above, and does not depend on data.
+    fn is_limited(&self, atom: AtomId) -> bool {
+        self.facts.guards().any(|fact| {
+            let is_about = fact.poly.contains(atom) || self.atoms.has_name(&fact.poly);
+            let is_bounded = is_about
+                && self.atoms.expanded(&fact.poly).is_some_and(|guard| {
+                    !matches!(guard.sign_of(atom), Some(0 | 1)) && !self.atoms.is_data(&guard)
+                });
+            is_bounded || self.atoms.is_choice_about(&fact.poly, atom)
+        })
+    }
+
+    /// Returns a launch's bound of the polynomial from the innermost guard that has one.
+    fn guarded_bound(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+        // Guards count in elements, offsets in bytes.
+        let plain = Poly { terms: poly.terms.clone(), constant: 0 };
+        let content = i128::try_from(plain.content()).ok()?.max(1);
+        let expanded = self.atoms.expanded(&plain.simplified()?)?;
+        let open: Vec<AtomId> =
+            expanded.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
+        let first = *open.first()?;
+        let mut bounds = Vec::new();
+        for (i, fact) in self.facts.guards().enumerate().collect::<Vec<_>>().into_iter().rev() {
+            if self.bounding.contains(&i) {
+                continue;
+            }
+            let is_about = fact.poly.contains(first) || self.atoms.has_name(&fact.poly);
+            let Some(guard) = is_about.then(|| self.atoms.expanded(&fact.poly)).flatten() else {
+                continue;
+            };
+            let factor = |poly: &Poly| poly.split(first)?.0.as_constant();
+            let scale = match (factor(&guard), factor(&expanded)) {
+                (Some(guard), Some(own)) if guard % own == 0 => -(guard / own),
+                (Some(_), Some(_)) => continue,
+                _ => 1,
+            };
+            if scale > 0
+                && let Some(bound) = guard.plus_scaled(&expanded, scale)
+                && !open.iter().any(|atom| bound.contains(*atom))
+            {
+                bounds.push((i, scale, bound, fact.deps));
+            }
+        }
+        bounds.into_iter().find_map(|(i, scale, bound, deps)| {
+            self.lookups = self.lookups.checked_sub(1)?;
+            self.bounding.push(i);
+            let found = self.largest(&bound, depth);
+            self.bounding.pop();
+            let (most, own) = found?;
+            // An even index below `n` is at most `2*((n - 1)/2)`.
+            let step = i128::try_from(self.atoms.multiple(&expanded)).ok()?.max(1);
+            let by = Poly::constant(scale.checked_mul(step)?);
+            let most = numbers::div(self.atoms, &most, &by)?.scaled(step)?;
+            Some((most.scaled(content)?.plus_constant(poly.constant)?, deps | own))
+        })
+    }
+
+    /// Returns the largest value of a sum of products that a launch does not know.
+    fn largest_part(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+        if poly.terms.len() > 1
+            && let Some(found) = self.guarded_bound(poly, depth)
+        {
+            return Some(found);
+        }
+        let (mut sum, mut deps) = (Poly::default(), 0);
+        for term in &poly.terms {
+            let [atom] = term.atoms[..] else { return None };
+            let (most, own) = if term.factor > 0 {
+                self.largest_of(atom, depth)?
+            } else {
+                let (range, own) = self.facts.range(self.atoms, atom);
+                if range.lo < 0 {
+                    return None;
+                }
+                (Poly::constant(range.lo), own)
+            };
+            sum = sum.plus_scaled(&most, term.factor)?;
+            deps |= own;
+        }
+        Some((sum, deps))
+    }
+
+    /// Returns the largest value of an atom that a launch does not know.
+    fn largest_of(&mut self, atom: AtomId, depth: u32) -> Option<(Poly, Deps)> {
+        // A guard about data does not make an index of the thread smaller.
+        let (range, range_deps) = self.facts.range(self.atoms, atom);
+        if self.is_made_of_thread(atom) && range.hi < ROOM {
+            let most = Poly::constant(range.hi);
+            return Some(match self.guarded_bound(&Poly::atom(atom), 0) {
+                Some((bound, deps)) => {
+                    (numbers::min_max(self.atoms, &most, &bound, true), deps | range_deps)
+                }
+                None => {
+                    self.is_coarse_bound |= self.is_limited(atom);
+                    (most, range_deps)
+                }
+            });
+        }
+        let guarded = self.guarded_bound(&Poly::atom(atom), depth);
+        if guarded.as_ref().is_some_and(|(most, _)| most.as_constant().is_none()) {
+            return guarded;
+        }
+        // A constant may be more than a launch makes of it.
+        let is_coarse = self.is_coarse_bound;
+        let defined = self.largest_by_definition(atom, (range, range_deps), depth);
+        match (guarded, defined) {
+            (Some((a, x)), Some((b, y))) => {
+                self.is_coarse_bound = is_coarse;
+                Some((numbers::min_max(self.atoms, &a, &b, true), x | y))
+            }
+            (Some(guarded), None) => {
+                self.is_coarse_bound = is_coarse;
+                Some(guarded)
+            }
+            (None, defined) => defined,
+        }
+    }
+
+    /// Returns the largest value of an atom from what it is made of.
+    fn largest_by_definition(
+        &mut self,
+        atom: AtomId,
+        (range, range_deps): (Range, Deps),
+        depth: u32,
+    ) -> Option<(Poly, Deps)> {
+        let is_limited = self.is_limited(atom);
+        let data = self.atoms.get(atom);
+        if let Some(choice) = data.choice.clone() {
+            let (yes, a) = self.largest(&choice.yes, depth)?;
+            let (no, b) = self.largest(&choice.no, depth)?;
+            return Some((numbers::min_max(self.atoms, &yes, &no, false), a | b));
+        }
+        match data.key.clone() {
+            Key::Register(SpecialReg::Ctaid(axis)) => {
+                self.is_coarse_bound |= is_limited;
+                let count = self.atoms.find(&Key::Register(SpecialReg::Nctaid(axis)))?;
+                Some((Poly::atom(count).plus_constant(-1)?, 0))
+            }
+            Key::Register(SpecialReg::Tid(axis))
+                if self.atoms.find(&Key::Register(SpecialReg::Ntid(axis))).is_some() =>
+            {
+                self.is_coarse_bound |= is_limited;
+                let count = self.atoms.find(&Key::Register(SpecialReg::Ntid(axis)))?;
+                Some((Poly::atom(count).plus_constant(-1)?, 0))
+            }
+            Key::Div(a, by) if self.atoms.is_launch(&by) => {
+                let (most, deps) = self.largest(&a, depth)?;
+                Some((numbers::div(self.atoms, &most, &by)?, deps))
+            }
+            Key::Rem(_, by) if by.as_constant().is_none() && self.atoms.is_launch(&by) => {
+                self.is_coarse_bound |= is_limited;
+                let step = i128::try_from(self.atoms.get(atom).multiple).ok()?;
+                Some((by.plus_constant(-step)?, 0))
+            }
+            Key::Rem(_, by) if !self.atoms.is_launch(&by) => {
+                let (most, deps) = self.largest(&by, depth)?;
+                Some((most.plus_constant(-1)?, deps))
+            }
+            Key::Sum(sum) => self.largest(&sum, depth),
+            Key::Min(a, b) => self.least(&[a, b], depth),
+            Key::Max(a, b) => {
+                let ((a, x), (b, y)) = (self.largest(&a, depth)?, self.largest(&b, depth)?);
+                Some((numbers::min_max(self.atoms, &a, &b, false), x | y))
+            }
+            _ => {
+                if range.hi >= ROOM {
+                    return None;
+                }
+                self.is_coarse_bound |= is_limited;
+                Some((Poly::constant(range.hi), range_deps))
+            }
+        }
     }
 
     /// Tries both values of an atom that is one of two.
@@ -653,6 +986,7 @@ impl<'a> Search<'a> {
         match claim {
             Claim::Ge(poly) => self.facts.add(self.atoms, poly.clone(), deps),
             Claim::Eq(poly) => self.facts.add_equal(self.atoms, poly, deps),
+            Claim::Unknown => self.facts.lost += 1,
             Claim::Aligned(root, offset, bytes, own) => {
                 self.facts.aligned.push((*root, offset.clone(), *bytes, deps | own));
             }
@@ -668,6 +1002,9 @@ impl<'a> Search<'a> {
                         self.facts.add(self.atoms, away, deps | own);
                         return;
                     }
+                }
+                if self.atoms.is_launch(poly) {
+                    self.facts.unequal.push((poly.clone(), deps));
                 }
             }
         }
@@ -689,12 +1026,11 @@ impl<'a> Search<'a> {
                 if sign < 0
                     && by.as_constant().is_none()
                     && !self.atoms.get(atom).is_launch
-                    && coefficient.as_constant().is_none()
                     && self.atoms.is_launch(&by)
-                    && let Some(most) = self.largest(&value)
+                    && let Some((most, own)) = self.largest(&value, NESTING)
                     && let Some(quotient) = numbers::div(self.atoms, &most, &by)
                     && let Some(found) =
-                        self.prove(&coefficient.times(&quotient)?.plus(&rest)?, deps, depth)
+                        self.prove(&coefficient.times(&quotient)?.plus(&rest)?, deps | own, depth)
                 {
                     return Some(found);
                 }
@@ -709,8 +1045,13 @@ impl<'a> Search<'a> {
             }
             Key::Rem(value, by) => {
                 if sign < 0 {
-                    // At most `by - 1`, and at most the value if that is not negative.
-                    let end = coefficient.times(&by.plus_constant(-1)?)?.plus(&rest)?;
+                    // At most `by - 1`, and at most the value if that is not negative. If both
+                    // are multiples of 16, at most `by - 16`.
+                    let step = match by.as_constant() {
+                        Some(_) => 1,
+                        None => i128::try_from(self.atoms.get(atom).multiple).ok()?,
+                    };
+                    let end = coefficient.times(&by.plus_constant(-step)?)?.plus(&rest)?;
                     let found = self.prove(&end, deps, depth);
                     if found.is_some() || self.atoms.range(&value).lo < 0 {
                         return found;
@@ -747,9 +1088,14 @@ impl<'a> Search<'a> {
     ) -> Option<Deps> {
         let (own, _) = fact.split(atom)?;
         // k * poly = c * fact + next, with c >= 0 and k >= 1
-        let k = own.scaled(sign)?;
-        let c = coefficient.scaled(sign)?;
+        let (mut k, mut c) = (own.scaled(sign)?, coefficient.scaled(sign)?);
         let mut deps = deps;
+        if let Some((small, other)) = without_common_factor(&k, &c)
+            && let (Range { lo: 0.., .. }, own) = self.facts.range_of(self.atoms, &other)
+        {
+            (k, c) = (small, other);
+            deps |= own;
+        }
         let mut unknown = None;
         match k.as_constant() {
             Some(k) if k < 1 => return None,
@@ -787,4 +1133,16 @@ impl<'a> Search<'a> {
             }
         }
     }
+}
+
+/// Divides both by the atoms that all their terms have in common, if there are any.
+fn without_common_factor(a: &Poly, b: &Poly) -> Option<(Poly, Poly)> {
+    if a.constant != 0 || b.constant != 0 {
+        return None;
+    }
+    let is_common =
+        |atom: &AtomId| a.terms.iter().chain(&b.terms).all(|term| term.atoms.contains(atom));
+    let common = a.terms.first()?.atoms.iter().copied().find(is_common)?;
+    let (small, other) = (a.split(common)?.0, b.split(common)?.0);
+    without_common_factor(&small, &other).or(Some((small, other)))
 }

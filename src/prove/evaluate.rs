@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use super::atom::Key;
+use super::atom::{Key, MAX_POWER};
 use super::claim::{Claim, Cond};
 use super::numbers;
 use super::pointer::{Pointer, Root};
-use super::poly::Poly;
+use super::poly::{Poly, Term};
+use super::range::Range;
 use super::ranges::{constant_of, of_type};
 use super::walk::{Known, Number, Walk};
 use crate::ir::op::{
@@ -39,8 +40,7 @@ impl Walk<'_> {
                 self.cond_of(&data.op).map(|cond| Known::Cond(Rc::new(cond)))
             }
             _ if of_type(ty).is_some() => self.number_of(&data.op, result).map(|number| {
-                let poly = numbers::tidy(&mut self.atoms, number.poly);
-                let poly = self.atoms.folded(poly);
+                let poly = self.tidy(number.poly);
                 Known::Number(Number { poly, deps: number.deps })
             }),
             _ => None,
@@ -118,6 +118,9 @@ impl Walk<'_> {
             if let Some(cond) = self.low_bits(lhs, rhs, compare) {
                 return Some(cond);
             }
+            if let Some(cond) = self.unsigned_less(lhs, rhs, compare) {
+                return Some(cond);
+            }
             let (a, b) = (self.exact(lhs)?, self.exact(rhs)?);
             let deps = a.deps | b.deps;
             let less = b.poly.minus(&a.poly)?;
@@ -145,6 +148,24 @@ impl Walk<'_> {
         } else {
             None
         }
+    }
+
+    /// What `a < b` says about unsigned integers, of which `a` may be a negative one that wrapped. If
+    /// `b` has no highest bit, then neither has `a`, so it is not negative.
+    fn unsigned_less(&mut self, lhs: Value, rhs: Value, compare: Compare) -> Option<Cond> {
+        let all =
+            of_type(self.ir.type_of(lhs)).filter(|all| all.lo == 0 && compare == Compare::Lt)?;
+        let a = self.number(lhs)?;
+        let half = (all.hi + 1) / 2;
+        let range = self.atoms.range(&a.poly);
+        if range.is_within(all) || !range.is_within(Range::new(-half, half - 1)) {
+            return None;
+        }
+        let b = self.exact(rhs)?;
+        let small = Poly::constant(half - 1).minus(&b.poly)?;
+        let deps = a.deps | b.deps | self.ensure(&small)?;
+        let less = b.poly.minus(&a.poly)?.plus_constant(-1)?;
+        Some(Cond { yes: vec![Claim::Ge(less), Claim::Ge(a.poly)], no: Vec::new(), deps })
     }
 
     /// Returns the pointer whose address the integer is, modulo the width of its type.
@@ -241,16 +262,20 @@ impl Walk<'_> {
             self.descriptor(*base, *bits)
         } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = op {
             let number = self.exact(*value)?;
+            let first = self.facts.all.len();
             self.assume_multiple(&number.poly, &Poly::constant((*divisor).into()), number.deps);
+            self.facts.promised(&self.atoms, first);
             Some(number)
         } else if let Op::Mem(Mem::AssumeBetween { value, low, high }) = op {
             let (value, low, high) = (self.exact(*value)?, self.exact(*low)?, self.exact(*high)?);
             let deps = value.deps | low.deps | high.deps;
+            let first = self.facts.all.len();
             for (a, b) in [(&value, &low), (&high, &value)] {
                 if let Some(left) = a.poly.minus(&b.poly) {
                     self.facts.add(&self.atoms, left, deps);
                 }
             }
+            self.facts.promised(&self.atoms, first);
             Some(value)
         } else if let Op::Warp(Warp::Shfl { value, mode: ShflMode::Idx, .. }) = op {
             let number = self.number(*value)?;
@@ -258,6 +283,19 @@ impl Walk<'_> {
         } else {
             None
         }
+    }
+
+    /// Puts quotients and remainders together, also those of sums that have names.
+    fn tidy(&mut self, poly: Poly) -> Poly {
+        let poly = numbers::tidy(&mut self.atoms, poly);
+        let poly = match self.atoms.expanded(&poly) {
+            Some(expanded) if expanded != poly => {
+                let tidy = numbers::tidy(&mut self.atoms, expanded.clone());
+                if tidy.terms.len() < expanded.terms.len() { tidy } else { poly }
+            }
+            _ => poly,
+        };
+        self.atoms.folded(poly)
     }
 
     /// Puts sums in place of their names, because quotients and bits depend on single terms.
@@ -290,10 +328,41 @@ impl Walk<'_> {
                     | Key::Or(a, b)
                     | Key::Min(a, b)
                     | Key::Max(a, b) => self.is_uniform(a) && self.is_uniform(b),
-                    Key::Sum(sum) => self.is_uniform(sum),
+                    Key::Sum(poly) | Key::Power(poly) => self.is_uniform(poly),
                     _ => false,
                 }
         })
+    }
+
+    /// Returns two to the power of a shift's amount, if the amount is known to be small enough that
+    /// the power is positive in a type of `bits` bits.
+    fn power(&mut self, amount: Value, bits: u32) -> Option<Number> {
+        let amount = self.exact(amount)?;
+        if let Some(constant) = amount.poly.as_constant() {
+            let bits = u32::try_from(constant).ok().filter(|amount| *amount < bits)?;
+            return Some(Number { poly: Poly::constant(1i128.checked_shl(bits)?), deps: 0 });
+        }
+        let most = MAX_POWER.min(i128::from(bits) - 2);
+        let mut deps = amount.deps | self.is_within(&amount.poly, Range::new(0, most))?;
+        // A constant part makes the power a multiple.
+        let (range, own) = self.facts.range_of(&self.atoms, &amount.poly);
+        deps |= own;
+        let (least, most) = (range.lo.clamp(0, most), range.hi.clamp(0, most));
+        let key = Key::Power(amount.poly.plus_constant(-least)?);
+        let power = self.atoms.of(key, Range::new(1, 1 << MAX_POWER), 1);
+        let left = Poly::constant(1 << (most - least)).minus(&power)?;
+        self.facts.add_definition(&self.atoms, left, deps);
+        Some(Number { poly: power.scaled(1 << least)?, deps })
+    }
+
+    /// Returns whether the polynomial is a power of two.
+    fn is_power(&self, poly: &Poly) -> bool {
+        let [Term { atoms, factor }] = poly.terms[..] else { return false };
+        let [atom] = atoms[..] else { return false };
+        poly.constant == 0
+            && factor > 0
+            && factor.count_ones() == 1
+            && matches!(self.atoms.get(atom).key, Key::Power(_))
     }
 
     fn arith(&mut self, arith: &Arith, result: Value, bits: u32) -> Option<Number> {
@@ -318,9 +387,8 @@ impl Walk<'_> {
         }
         if let Arith::Shl { value, amount } = *arith {
             let a = self.number(value)?;
-            let amount = constant_of(ir, amount)?.as_int()?;
-            let factor = 1i128.checked_shl(u32::try_from(amount).ok().filter(|n| *n < bits)?)?;
-            return Some(Number { poly: a.poly.scaled(factor)?, deps: a.deps });
+            let by = self.power(amount, bits)?;
+            return Some(Number { poly: a.poly.times(&by.poly)?, deps: a.deps | by.deps });
         }
         // The lowest bits of a value are those of the integer that it is congruent to.
         if let Arith::And { lhs, rhs } = *arith {
@@ -331,6 +399,19 @@ impl Walk<'_> {
                     let a = self.expanded(a)?;
                     let poly = numbers::and_constant(&mut self.atoms, &a.poly, mask, bits)?;
                     return Some(Number { poly, deps: a.deps });
+                }
+            }
+        }
+        if let Arith::And { lhs, rhs } = *arith {
+            for (value, mask) in [(lhs, rhs), (rhs, lhs)] {
+                if let Known::Number(mask) = self.known(mask).clone()
+                    && let Some(by) = mask.poly.plus_constant(1).filter(|by| self.is_power(by))
+                {
+                    let a = self.number(value);
+                    let a = self.expanded(a)?;
+                    let (poly, deps) = self.with_equalities(&a.poly, |_, _| false);
+                    let poly = numbers::rem(&mut self.atoms, &poly, &by)?;
+                    return Some(Number { poly, deps: a.deps | mask.deps | deps });
                 }
             }
         }
@@ -349,11 +430,15 @@ impl Walk<'_> {
         if let Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs } = *arith {
             let (a, b) = exact(self, lhs, rhs)?;
             let mut deps = a.deps | b.deps;
+            if b.poly.as_constant() == Some(1) {
+                let is_div = matches!(arith, Arith::Div { .. });
+                return Some(Number { poly: if is_div { a.poly } else { Poly::default() }, deps });
+            }
             // Rounding toward zero and rounding down agree if nothing is negative.
             deps |= self.ensure(&a.poly)?;
             let (a, b) = (self.expanded(Some(a))?, self.expanded(Some(b))?);
             let positive = b.poly.plus_constant(-1)?;
-            deps |= self.ensure(&positive)?;
+            deps |= self.ensure_needed(&positive)?;
             self.facts.add_definition(&self.atoms, positive, deps);
             let poly = if let Arith::Div { .. } = arith {
                 let quotient = numbers::div(&mut self.atoms, &a.poly, &b.poly)?;
@@ -378,10 +463,9 @@ impl Walk<'_> {
         if let Arith::Shr { value, amount } = *arith {
             let a = self.exact(value);
             let a = self.expanded(a)?;
-            let amount = constant_of(ir, amount)?.as_int()?;
-            let factor = 1i128.checked_shl(u32::try_from(amount).ok().filter(|n| *n < bits)?)?;
-            let poly = numbers::div(&mut self.atoms, &a.poly, &Poly::constant(factor))?;
-            return Some(Number { poly, deps: a.deps });
+            let by = self.power(amount, bits)?;
+            let poly = numbers::div(&mut self.atoms, &a.poly, &by.poly)?;
+            return Some(Number { poly, deps: a.deps | by.deps });
         }
         if let Arith::Bfe { value, start, count } = *arith {
             let unsigned = of_type(ir.type_of(value))?.lo == 0;

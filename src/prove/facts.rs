@@ -32,6 +32,8 @@ pub(super) struct Equality {
 pub(super) enum Presume {
     /// Those of 64 bits. Guards hardly ever say anything about them.
     Pitches,
+    /// Also those that the polynomial multiplies with.
+    Factors,
     All,
 }
 
@@ -39,6 +41,8 @@ pub(super) enum Presume {
 pub(super) struct Facts {
     pub(super) all: Vec<Fact>,
     pub(super) equalities: Vec<Equality>,
+    /// What a launch knows not to be 0 here, and what that relies on.
+    pub(super) unequal: Vec<(Poly, Deps)>,
     /// Addresses, as offsets into allocations, and what they are multiples of.
     pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
@@ -50,6 +54,8 @@ pub(super) struct Facts {
     /// Parameters that may be presumed to be at least 0, each with the launch condition that says
     /// so. Pitches and strides are signed, but hardly any launch passes a negative one.
     pub(super) presumed: HashMap<AtomId, Deps>,
+    /// How many guards say more here than their claims.
+    pub(super) lost: u32,
     /// Whether the place cannot be reached.
     pub(super) dead: Option<Deps>,
 }
@@ -59,8 +65,10 @@ pub(super) struct Facts {
 pub(super) struct Mark {
     all: usize,
     equalities: usize,
+    unequal: usize,
     aligned: usize,
     undo: usize,
+    lost: u32,
     dead: Option<Deps>,
 }
 
@@ -69,8 +77,10 @@ impl Facts {
         Mark {
             all: self.all.len(),
             equalities: self.equalities.len(),
+            unequal: self.unequal.len(),
             aligned: self.aligned.len(),
             undo: self.undo.len(),
+            lost: self.lost,
             dead: self.dead,
         }
     }
@@ -78,6 +88,7 @@ impl Facts {
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.all.truncate(mark.all);
         self.equalities.truncate(mark.equalities);
+        self.unequal.truncate(mark.unequal);
         self.aligned.truncate(mark.aligned);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
@@ -85,6 +96,7 @@ impl Facts {
                 None => break,
             }
         }
+        self.lost = mark.lost;
         self.dead = mark.dead;
     }
 
@@ -116,12 +128,19 @@ impl Facts {
         presume: Presume,
     ) -> (Range, Deps) {
         let least = match presume {
-            Presume::Pitches => -(1 << 32),
+            Presume::Pitches | Presume::Factors => -(1 << 32),
             Presume::All => 0,
         };
         let presumed = |atom: AtomId| {
             let (known, deps) = self.range(atoms, atom);
-            let is_open = known.lo < 0 && atoms.get(atom).range.lo < least;
+            let is_factor = || {
+                presume == Presume::Factors
+                    && poly
+                        .terms
+                        .iter()
+                        .any(|term| term.atoms.len() > 1 && term.atoms.contains(&atom))
+            };
+            let is_open = known.lo < 0 && (atoms.get(atom).range.lo < least || is_factor());
             match is_open.then(|| self.presumed.get(&atom)).flatten() {
                 Some(more) => (Range { lo: 0, hi: known.hi.max(0) }, deps | more),
                 None => (known, deps),
@@ -146,6 +165,14 @@ impl Facts {
         self.add(atoms, poly, deps);
         if let Some(fact) = self.all.get_mut(count) {
             fact.is_guard = false;
+        }
+    }
+
+    /// Says that the facts from index `first` on are what an `assume_*` promises. If a launch decides
+    /// them, they are no guards.
+    pub(super) fn promised(&mut self, atoms: &Atoms, first: usize) {
+        for fact in self.all.iter_mut().skip(first) {
+            fact.is_guard &= !atoms.is_launch(&fact.poly);
         }
     }
 

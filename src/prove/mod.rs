@@ -46,6 +46,7 @@ mod entail;
 mod evaluate;
 mod facts;
 mod loops;
+mod merge;
 mod numbers;
 mod pointer;
 mod poly;
@@ -79,6 +80,7 @@ fn prove(ir: &KernelIr, signature: &Signature) -> Proof {
     let mut walk = Walk::new(ir);
     walk.add_signature(signature);
     walk.run();
+    walk.merge_requirements();
     let Walk { atoms, sites, requirements, .. } = walk;
     Proof::new(ir, &atoms, sites, &requirements)
 }

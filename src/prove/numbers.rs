@@ -4,7 +4,7 @@
 //! decided elsewhere (`walk.rs`).
 
 use super::atom::{Atoms, Key};
-use super::poly::{AtomId, Poly, gcd};
+use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
 
 /// Returns `poly / by`, rounded down. `by` must be at least 1.
@@ -104,6 +104,18 @@ fn reduced(rest: &Poly, d: i128) -> Option<(Poly, i128, i128)> {
     Some((small, d / common, common))
 }
 
+/// Splits a polynomial into multiples of a product, divided by it, and the rest.
+fn split_products(poly: &Poly, by: &Term) -> Option<(Poly, Poly)> {
+    let (mut whole, mut rest) = (Poly::default(), Poly::constant(poly.constant));
+    for term in &poly.terms {
+        match term.divided(by) {
+            Some(quotient) => whole = whole.plus(&quotient.into())?,
+            None => rest.terms.push(*term),
+        }
+    }
+    Some((whole, rest))
+}
+
 /// Divides by an unknown that is at least 1. Returns the quotient and the remainder.
 fn symbolic(atoms: &mut Atoms, poly: &Poly, by: &Poly) -> Option<(Poly, Poly)> {
     // Terms that contain the divisor divide exactly: (row*n + col) / n = row + col/n.
@@ -112,13 +124,16 @@ fn symbolic(atoms: &mut Atoms, poly: &Poly, by: &Poly) -> Option<(Poly, Poly)> {
         && let Some((coefficient, without)) = poly.split(atom)
     {
         (whole, rest) = (coefficient, without);
+    } else if let ([by], 0) = (&by.terms[..], by.constant) {
+        (whole, rest) = split_products(poly, by)?;
     }
     let (range, by_range) = (atoms.range(&rest), atoms.range(by));
     let by_range = Range::new(by_range.lo.max(1), by_range.hi.max(1));
     let quotient = atoms.of(Key::Div(rest.clone(), by.clone()), range.floor_div(by_range)?, 1);
     let most = by_range.hi - 1;
     let hi = if range.lo >= 0 { most.min(range.hi) } else { most };
-    let remainder = atoms.of(Key::Rem(rest, by.clone()), Range::new(0, hi.max(0)), 1);
+    let multiple = gcd(atoms.multiple(&rest), atoms.multiple(by));
+    let remainder = atoms.of(Key::Rem(rest, by.clone()), Range::new(0, hi.max(0)), multiple);
     Some((whole.plus(&quotient)?, remainder))
 }
 

@@ -78,6 +78,27 @@ pub(super) struct Term {
     pub(super) factor: i128,
 }
 
+impl Term {
+    /// Returns the exact quotient of two terms, if there is one.
+    pub(super) fn divided(&self, by: &Term) -> Option<Term> {
+        let factor = (self.factor % by.factor == 0).then_some(self.factor / by.factor)?;
+        let mut atoms = self.atoms;
+        for atom in by.atoms.iter() {
+            atoms = atoms.contains(atom).then(|| atoms.without(*atom))?;
+        }
+        Some(Term { atoms, factor })
+    }
+}
+
+impl From<Term> for Poly {
+    fn from(term: Term) -> Poly {
+        if term.atoms.is_empty() {
+            return Poly::constant(term.factor);
+        }
+        Poly { terms: SmallVec::from_iter([term]), constant: 0 }
+    }
+}
+
 /// A sum of terms and a constant. Terms are sorted by their atoms, and no factor is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Poly {
@@ -93,6 +114,20 @@ impl Poly {
     pub(super) fn atom(atom: AtomId) -> Poly {
         let term = Term { atoms: Product::one(atom), factor: 1 };
         Poly { terms: SmallVec::from_iter([term]), constant: 0 }
+    }
+
+    /// Returns a polynomial without a common factor that is at least 0 where this one is.
+    pub(super) fn simplified(&self) -> Option<Poly> {
+        let content = i128::try_from(self.content()).ok()?;
+        if content < 2 {
+            return Some(self.clone());
+        }
+        let mut poly = self.clone();
+        poly.constant = poly.constant.div_euclid(content);
+        for term in &mut poly.terms {
+            term.factor /= content;
+        }
+        Some(poly)
     }
 
     pub(super) fn as_constant(&self) -> Option<i128> {

@@ -98,8 +98,11 @@ impl Proof {
                     let mut all = Vec::new();
                     let mut is_whole = true;
                     for i in closure(requirements, deps) {
-                        // What a loop relies on is in the list itself.
-                        if matches!(requirements[i], Requirement::Loop { .. }) {
+                        // What these rely on is in the list itself.
+                        if matches!(
+                            requirements[i],
+                            Requirement::Loop { .. } | Requirement::Follows { .. }
+                        ) {
                             continue;
                         }
                         let index = public[i].or_else(|| {

@@ -19,16 +19,17 @@ pub(super) enum Requirement {
     Multiple { poly: Poly, by: u32, deps: Deps },
     /// No value that the loop carries wraps.
     Loop { id: OpId, deps: Deps },
+    /// It follows from others.
+    Follows { deps: Deps },
 }
 
 impl Requirement {
-    /// Returns whether a launch that fulfils this one fulfils the other one, as far as their forms
-    /// show.
+    /// Returns whether a launch that fulfils this one and what the other one relies on fulfils the
+    /// other one, as far as their forms show.
     pub(super) fn implies(&self, other: &Requirement) -> bool {
         match (self, other) {
-            (Requirement::Any { any, deps }, Requirement::Any { any: others, deps: own }) => {
-                deps == own
-                    && any.iter().all(|strong| others.iter().any(|weak| is_implied(weak, strong)))
+            (Requirement::Any { any, .. }, Requirement::Any { any: others, .. }) => {
+                any.iter().all(|strong| others.iter().any(|weak| is_implied(weak, strong)))
             }
             _ => self == other,
         }
@@ -39,7 +40,8 @@ impl Requirement {
         match self {
             Requirement::Any { deps, .. }
             | Requirement::Multiple { deps, .. }
-            | Requirement::Loop { deps, .. } => *deps,
+            | Requirement::Loop { deps, .. }
+            | Requirement::Follows { deps } => *deps,
             Requirement::Aligned { .. } => 0,
         }
     }
@@ -50,6 +52,16 @@ pub(super) struct Site {
     pub(super) op: OpId,
     pub(super) subject: Subject,
     pub(super) verdict: Verdict,
+}
+
+impl Site {
+    /// The requirements that the verdict relies on.
+    pub(super) fn deps(&self) -> Deps {
+        match self.verdict {
+            Verdict::Relies(deps) => deps,
+            Verdict::Open(_) | Verdict::Assumed(_) => 0,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

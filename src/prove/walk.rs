@@ -12,12 +12,12 @@ use std::rc::Rc;
 
 use super::atom::{Atoms, Choice, Key};
 use super::claim::{Claim, Cond, Deps, MAX_DEPS};
-use super::entail::{Answer, Found, Search};
+use super::entail::{Answer, Found, ROOM, Search};
 use super::facts::{Facts, Mark};
 use super::loops::Obligation;
 use super::numbers;
 use super::pointer::{Pointer, Root};
-use super::poly::{AtomId, Poly, Term};
+use super::poly::{AtomId, Poly, Product, Term};
 use super::range::Range;
 use super::ranges::{Ranges, constant_of, of_register, of_type};
 use super::site::{Requirement, Site};
@@ -34,14 +34,19 @@ const GUARDS: usize = 6;
 /// The steps of a search for a fact that may be useful.
 const SHORT: u32 = 40;
 
-/// A condition that leaves this much room keeps a value within its type.
-const ROOM: i128 = 1 << 24;
-
 /// An integer: congruent to `poly` modulo the width of its type, if the conditions of `deps` hold.
 #[derive(Clone, Debug)]
 pub(super) struct Number {
     pub(super) poly: Poly,
     pub(super) deps: Deps,
+}
+
+/// Whether the kernel is wrong where something does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Always,
+    /// For example, the index of a thread without work may wrap.
+    Perhaps,
 }
 
 /// What is known about a value.
@@ -281,7 +286,7 @@ impl<'k> Walk<'k> {
 
     /// Adds a fact that follows from what is known, if a short search finds it.
     fn derive(&mut self, fact: Poly) -> bool {
-        let found = Search::new(&mut self.atoms, &mut self.facts).known_within(&fact, SHORT);
+        let found = Search::new(&mut self.atoms, &mut self.facts).presumed_within(&fact, SHORT);
         if let Some(deps) = found {
             self.facts.add_definition(&self.atoms, fact, deps);
         }
@@ -314,7 +319,7 @@ impl<'k> Walk<'k> {
             let fact = size.plus_scaled(quotient, -scale).and_then(|left| left.plus_constant(-1));
             if let (Some(all), Some(fact)) = (all, fact)
                 && let Some(more) =
-                    Search::new(&mut self.atoms, &mut self.facts).known_within(&all, SHORT)
+                    Search::new(&mut self.atoms, &mut self.facts).presumed_within(&all, SHORT)
             {
                 self.facts.add_definition(&self.atoms, fact, deps | more);
             }
@@ -408,10 +413,66 @@ impl<'k> Walk<'k> {
     /// Returns what it relies on that the polynomial is never negative here, perhaps a new launch
     /// condition; `None` if nothing makes it so.
     pub(super) fn ensure(&mut self, poly: &Poly) -> Option<Deps> {
+        self.ensured(poly, Need::Perhaps)
+    }
+
+    /// As [`ensure`](Walk::ensure), for something without which the kernel is wrong.
+    pub(super) fn ensure_needed(&mut self, poly: &Poly) -> Option<Deps> {
+        self.ensured(poly, Need::Always)
+    }
+
+    fn ensured(&mut self, poly: &Poly, need: Need) -> Option<Deps> {
         match Search::new(&mut self.atoms, &mut self.facts).decide(poly) {
             Answer::Yes(deps) => Some(deps),
-            Answer::If(found) => self.require(poly, found),
+            Answer::If(found) => self.require(poly, found, need),
         }
+    }
+
+    /// As [`ensure_needed`](Walk::ensure_needed), separately for the factor of each stride: with
+    /// `row*pitch + column`, that neither the row nor the column is negative.
+    pub(super) fn ensure_parts(&mut self, poly: &Poly) -> Option<Deps> {
+        let (launch, other): (Vec<Term>, Vec<Term>) = poly
+            .terms
+            .iter()
+            .copied()
+            .partition(|term| term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch));
+        let mut parts: Vec<(Term, Poly)> = Vec::new();
+        for term in other {
+            let (launch, other) =
+                term.atoms.iter().copied().partition(|atom| self.atoms.get(*atom).is_launch);
+            let (stride, own) =
+                (Term { atoms: launch, factor: 1 }, Term { atoms: other, factor: term.factor });
+            match parts.iter_mut().find(|(known, _)| *known == stride) {
+                Some((_, part)) => *part = part.plus(&own.into())?,
+                None => parts.push((stride, own.into())),
+            }
+        }
+        let mut rest = Poly::constant(poly.constant);
+        for term in launch {
+            let own = parts.iter_mut().find_map(|(stride, part)| {
+                let quotient = (!stride.atoms.is_empty()).then(|| term.divided(stride))??;
+                Some((part, quotient))
+            });
+            match own {
+                Some((part, quotient)) => *part = part.plus(&quotient.into())?,
+                None => rest = rest.plus(&term.into())?,
+            }
+        }
+        match parts.iter_mut().find(|(stride, _)| stride.atoms.is_empty()) {
+            Some((_, part)) => *part = part.plus(&rest)?,
+            None => parts.push((Term { atoms: Product::default(), factor: 1 }, rest)),
+        }
+        if parts.len() < 2 {
+            return None;
+        }
+        let mut deps = 0;
+        for (stride, part) in parts {
+            if !stride.atoms.is_empty() {
+                deps |= self.ensure(&stride.into())?;
+            }
+            deps |= self.ensure_needed(&part)?;
+        }
+        Some(deps)
     }
 
     /// Returns whether the polynomial is never negative here for every launch.
@@ -423,6 +484,38 @@ impl<'k> Walk<'k> {
         for claim in claims {
             self.refine_remainder(claim, deps);
             Search::new(&mut self.atoms, &mut self.facts).assume(claim, deps);
+            self.settle_choices(claim, deps);
+        }
+    }
+
+    /// Returns what it relies on that one of the claims is wrong here, as far as ranges say.
+    fn is_contradicted(&self, claims: &[Claim]) -> Option<Deps> {
+        claims.iter().find_map(|claim| {
+            let Claim::Ge(poly) = claim else { return None };
+            let (range, deps) = self.facts.range_of(&self.atoms, poly);
+            (range.hi < 0).then_some(deps)
+        })
+    }
+
+    /// If a claim is about an atom that is one of two values, and does not hold for one of them, the
+    /// atom is the other one, and its condition holds.
+    fn settle_choices(&mut self, claim: &Claim, deps: Deps) {
+        let Claim::Ge(poly) = claim else { return };
+        for atom in self.atoms.choices(poly) {
+            let Some(choice) = self.atoms.get(atom).choice.clone() else { continue };
+            let Choice { cond, yes, no } = choice;
+            for (claims, value, other) in [(&cond.yes, &yes, &no), (&cond.no, &no, &yes)] {
+                let [with, without] = [value, other]
+                    .map(|value| numbers::replaced(&mut self.atoms, poly, atom, value));
+                let (Some(with), Some(without)) = (with, without) else { continue };
+                let (range, own) = self.facts.range_of(&self.atoms, &without);
+                if range.hi < 0 {
+                    let deps = deps | own | cond.deps;
+                    self.assume(claims, deps);
+                    self.facts.add(&self.atoms, with, deps);
+                    break;
+                }
+            }
         }
     }
 
@@ -444,7 +537,7 @@ impl<'k> Walk<'k> {
     }
 
     /// Adds the launch condition that one of the polynomials is at least 0, so that `poly` is.
-    fn require(&mut self, poly: &Poly, found: Vec<Found>) -> Option<Deps> {
+    fn require(&mut self, poly: &Poly, found: Vec<Found>, need: Need) -> Option<Deps> {
         if found.is_empty() {
             return None;
         }
@@ -453,13 +546,17 @@ impl<'k> Walk<'k> {
         // Nothing was dropped if the launch knew all of it to begin with.
         let is_exact = self.atoms.is_launch(poly);
         for Found { all, deps: own, is_sharp } in found {
-            let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
+            let is_fitting: Vec<bool> =
+                all.iter().map(|one| one.constant >= ROOM && !self.has_len(one)).collect();
+            let all: Vec<Poly> = all.iter().filter_map(Poly::simplified).collect();
             // Several lengths come from cases whose guards the search lost sight of.
             let is_split = all.iter().filter(|one| self.has_len(one)).count() > 1;
-            let is_needed = |one: &Poly| {
-                is_sharp && self.is_plain(one) || !is_split && self.is_needed(one, poly)
+            let is_needed = |(one, is_fitting): (&Poly, &bool)| {
+                let is_free = *is_fitting || need == Need::Always && !self.has_len(one);
+                is_sharp && (is_free || self.is_plain(one, poly))
+                    || !is_split && self.is_needed(one, poly)
             };
-            if !is_exact && !all.iter().all(is_needed) {
+            if !is_exact && !all.iter().zip(&is_fitting).all(is_needed) {
                 continue;
             }
             deps |= own;
@@ -477,14 +574,51 @@ impl<'k> Walk<'k> {
         let guards = self.facts.guards().filter(|fact| fact.deps == 0);
         let guards = guards.filter(|fact| self.atoms.is_launch(&fact.poly));
         let never = guards.filter_map(|fact| fact.poly.scaled(-1)?.plus_constant(-1));
-        let never = never.filter(|never| self.atoms.range(never).hi >= 0);
-        for never in never.take(GUARDS) {
-            let never = vec![never];
+        let mut never: Vec<Poly> =
+            never.filter(|never| self.atoms.range(never).hi >= 0).take(GUARDS).collect();
+        if self.has_len(poly) {
+            let (more, own) = self.never(poly);
+            never.extend(more);
+            deps |= own;
+        }
+        let mut never: Vec<Vec<Poly>> = never.into_iter().map(|one| vec![one]).collect();
+        for (poly, own) in self.facts.unequal.iter().take(GUARDS) {
+            if let Some(opposite) = poly.scaled(-1) {
+                never.push(vec![poly.clone(), opposite]);
+                deps |= own;
+            }
+        }
+        for never in never {
             if !any.contains(&never) {
                 any.push(never);
             }
         }
         self.require_all(Requirement::Any { any, deps })
+    }
+
+    /// Returns what a launch fulfils if a guard of the place never holds. That is worth to know for
+    /// guards about other values than the index, for example how many parts the work has.
+    fn never(&mut self, goal: &Poly) -> (Vec<Poly>, Deps) {
+        let expanded = self.atoms.expanded(goal).unwrap_or_default();
+        let is_other = |atom: AtomId| {
+            !self.atoms.get(atom).is_launch && !goal.contains(atom) && !expanded.contains(atom)
+        };
+        let guards = self.facts.guards().filter(|fact| fact.poly.constant < 0);
+        let guards = guards.filter(|fact| fact.poly.atoms().all(is_other));
+        let guards: Vec<(Poly, Deps)> =
+            guards.take(GUARDS).map(|fact| (fact.poly.clone(), fact.deps)).collect();
+        let (mut all, mut deps) = (Vec::new(), 0);
+        for (guard, own) in guards {
+            let most = Search::new(&mut self.atoms, &mut self.facts).largest_anywhere(&guard);
+            if let Some((most, more)) = most
+                && let Some(never) = most.scaled(-1).and_then(|never| never.plus_constant(-1))
+                && self.atoms.range(&never).hi >= 0
+            {
+                all.push(never);
+                deps |= own | more;
+            }
+        }
+        (all, deps)
     }
 
     /// Returns whether `poly >= 0` is likely to hold for every correct launch. It is a condition
@@ -547,13 +681,32 @@ impl<'k> Walk<'k> {
             })
     }
 
+    /// Returns whether a guard is about the atom, or about a sum that it is part of.
+    fn is_in_guard(&self, atom: AtomId) -> bool {
+        self.facts.guards().any(|fact| {
+            let expanded = self.atoms.expanded(&fact.poly);
+            fact.poly.contains(atom)
+                || expanded.is_some_and(|poly| poly.contains(atom))
+                || self.atoms.is_choice_about(&fact.poly, atom)
+        })
+    }
+
     fn has_len(&self, poly: &Poly) -> bool {
         poly.atoms().any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)))
     }
 
     /// Returns whether the condition asks for a buffer as long as sizes say, neither as long as all
     /// tiles of the grid together, nor by a few elements longer.
-    fn is_plain(&self, poly: &Poly) -> bool {
+    fn is_plain(&self, poly: &Poly, goal: &Poly) -> bool {
+        // The whole grid accesses the buffer if no guard ends it.
+        let is_whole = |count: AtomId| match self.atoms.get(count).key {
+            Key::Register(SpecialReg::Nctaid(axis)) => {
+                let block = self.atoms.find(&Key::Register(SpecialReg::Ctaid(axis)));
+                goal.contains(count)
+                    || self.facts.lost == 0 && !block.is_some_and(|block| self.is_in_guard(block))
+            }
+            _ => true,
+        };
         let key = |atom: &AtomId| &self.atoms.get(*atom).key;
         let len = poly
             .terms
@@ -565,10 +718,12 @@ impl<'k> Walk<'k> {
         let is_pitched = poly.terms.iter().any(|term| term.atoms.len() > 1);
         (poly.constant >= 0 || is_pitched)
             && poly.terms.iter().all(|term| {
-                let is_grid = term.atoms.iter().any(|atom| matches!(key(atom), Key::Register(_)));
+                let is_grid = !term.atoms.iter().all(|atom| is_whole(*atom));
                 let most = match term.atoms[..] {
+                    // Counts of tiles are sizes rounded up.
                     [one] => match key(&one) {
-                        Key::Div(_, by) => by.as_constant().unwrap_or(1),
+                        Key::Div(_, by) => by.as_constant().unwrap_or(term.factor.abs()),
+                        Key::Min(..) | Key::Max(..) | Key::Power(_) => term.factor.abs(),
                         _ => 1,
                     },
                     _ => term.factor.abs(),
@@ -587,7 +742,7 @@ impl<'k> Walk<'k> {
         }
         match &data.key {
             Key::Param(_) => true,
-            Key::Sum(sum) => any(sum),
+            Key::Sum(poly) | Key::Power(poly) => any(poly),
             Key::Div(a, b)
             | Key::Rem(a, b)
             | Key::Xor(a, b)
@@ -604,12 +759,7 @@ impl<'k> Walk<'k> {
         // A launch has to fulfil all of them together. So one that follows from another one is the
         // other one.
         let known = self.requirements.iter().position(|known| known.implies(&requirement));
-        let is_about_len = matches!(&requirement, Requirement::Any { any, .. }
-            if any.iter().flatten().any(|poly| self.has_len(poly)));
-        let weaker = || {
-            let mut all = self.requirements.iter();
-            all.position(|known| is_about_len && requirement.implies(known))
-        };
+        let weaker = || self.requirements.iter().position(|known| requirement.implies(known));
         let index = match (known, known.is_none().then(weaker).flatten()) {
             (Some(index), _) => index,
             (None, Some(index)) => {
@@ -689,15 +839,20 @@ impl<'k> Walk<'k> {
 
     fn if_(&mut self, id: OpId, cond: Value, then_region: RegionId, else_region: Option<RegionId>) {
         let ir = self.ir;
-        let cond = self.cond(cond).unwrap_or_default();
+        let cond = self.cond(cond);
+        // A condition about data is no bound, but one that was followed and lost its claims may be.
+        let is_followed = cond.as_ref().is_some_and(|cond| cond.as_known().is_none());
+        let cond = cond.unwrap_or_default();
         let before = self.vars.clone();
         let mark = self.mark();
         self.assume(&cond.yes, cond.deps);
+        self.facts.lost += u32::from(is_followed && cond.yes.is_empty());
         self.region(then_region);
         self.back_to(mark);
         let after_then = std::mem::replace(&mut self.vars, before);
         if let Some(region) = else_region {
             self.assume(&cond.no, cond.deps);
+            self.facts.lost += u32::from(is_followed && cond.no.is_empty());
             self.region(region);
             self.back_to(mark);
         }
@@ -751,6 +906,13 @@ impl<'k> Walk<'k> {
                         deps: yes.deps | no.deps,
                     });
                 }
+                // One of the two never happens here.
+                for (claims, other) in [(&cond.yes, no), (&cond.no, yes)] {
+                    if let Some(deps) = self.is_contradicted(claims) {
+                        let deps = deps | cond.deps | other.deps;
+                        return Known::Number(Number { poly: other.poly.clone(), deps });
+                    }
+                }
                 let range = self.ranges.of(self.ir, result);
                 let choice =
                     Choice { cond: Rc::clone(cond), yes: yes.poly.clone(), no: no.poly.clone() };
@@ -783,17 +945,6 @@ impl<'k> Walk<'k> {
             _ => Known::Nothing,
         }
     }
-}
-
-/// Divides `poly >= 0` by the common factor of its terms.
-fn simplified(poly: &Poly) -> Option<Poly> {
-    let content = i128::try_from(poly.content()).ok()?.max(1);
-    let mut poly = poly.clone();
-    poly.constant = poly.constant.div_euclid(content);
-    for term in &mut poly.terms {
-        term.factor /= content;
-    }
-    Some(poly)
 }
 
 /// Returns whether each polynomial of `weak` is one of `strong`, or larger by a constant.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tilewright::ir::types::{Scalar, Space};
 use tilewright::ir::{Kernel, KernelIr, Target, bf16, f16};
 use tilewright::kernels::attention::{Attention, AttentionConfig, AttentionProblem};
+use tilewright::kernels::decode::{Decode, DecodeConfig, DecodePlan, DecodeProblem};
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
 use tilewright::kernels::norm::{Norm, NormConfig, NormKind};
@@ -86,6 +87,10 @@ fn proofs() -> Vec<Proved> {
                 add!(all, "attention sm_90", Attention::<bf16>::new(config));
             }
         }
+    }
+    for head in [64, 96, 128, 256] {
+        let config = DecodeConfig::new(Target::SM_90A, head).unwrap();
+        add!(all, "decode", Decode::<bf16>::new(config));
     }
     let sm90 = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     for config in [sm90, GemmConfig { schedule: Schedule::Pingpong, ..sm90 }] {
@@ -171,7 +176,158 @@ fn launches() -> Vec<Launch> {
         launch(simt.ir(), blocks, arguments.clone());
         launch(sm80.ir(), blocks, arguments);
     }
+    for (batch, problem) in decode_problems() {
+        let (config, splits) = batch;
+        let (kernel, values) = decode(config, &problem, splits);
+        all.push(Launch { proof: proof_of(kernel.ir()), name: kernel.ir().name.clone(), values });
+    }
+    for (config, problem) in attention_problems() {
+        let (kernel, values) = attention(config, &problem);
+        all.push(Launch { proof: proof_of(kernel.ir()), name: kernel.ir().name.clone(), values });
+    }
     all
+}
+
+fn strides(strides: [u64; 3]) -> [LaunchValue; 3] {
+    strides.map(|stride| LaunchValue::Integer(stride.into()))
+}
+
+/// Decode problems with a configuration and a split count: with and without splits and LSE, with
+/// incomplete tiles and pages, and with room between heads.
+fn decode_problems() -> Vec<((DecodeConfig, u32), DecodeProblem)> {
+    let mut all = Vec::new();
+    for head in [64, 96, 128, 256] {
+        let config = DecodeConfig::new(Target::SM_90A, head).unwrap();
+        for ([batch, heads, key_heads], pages, queries, splits) in [
+            ([1, 1, 1], [1, 16, 1], 1, 1),
+            ([3, 32, 8], [40, 64, 7], 1, 1),
+            ([3, 32, 8], [40, 64, 7], 3, 4),
+            ([2, 48, 2], [9, 1024, 33], 1, 100),
+            ([5, 7, 7], [1 << 16, 16, 2000], 8, 7),
+        ] {
+            let sizes = [batch, heads, key_heads];
+            let problem = DecodeProblem { queries, ..DecodeProblem::new(sizes, head, pages) };
+            let dim = u64::from(head);
+            let wide = [u64::from(key_heads) * (dim + 8), dim + 8, 1 << 24];
+            all.push(((config, splits), problem));
+            all.push((
+                (config, splits),
+                DecodeProblem { k: Some(wide), max_len: 17.min(problem.max_len), ..problem },
+            ));
+        }
+    }
+    all
+}
+
+/// Returns the launch of a decode kernel on the shortest buffers.
+fn decode(
+    config: DecodeConfig,
+    problem: &DecodeProblem,
+    splits: u32,
+) -> (tilewright::kernels::Built<Decode<bf16>>, LaunchValues) {
+    let int = |value: u32| LaunchValue::Integer(value.into());
+    let plan = DecodePlan::split(problem, splits);
+    let [q, k, v, o] = problem.lens().map(buffer);
+    let row_tiles = (problem.group() * problem.queries).div_ceil(16);
+    let tiles = u64::from(problem.batch * problem.key_heads * row_tiles);
+    let (partials, arrivals) = match plan.splits {
+        1 => (0, 0),
+        _ => (plan.workspace_bytes(&config, problem) / 4, tiles),
+    };
+    let has_lse = problem.queries > 1;
+    let lse = if has_lse { problem.rows() } else { 0 };
+    let row = problem.max_pages;
+    let arguments = [
+        &[q, k, v, o][..],
+        &strides(problem.q_strides()),
+        &strides(problem.k_strides()),
+        &strides(problem.v_strides()),
+        &strides(problem.o_strides()),
+        &[buffer(lse), int(has_lse.into())],
+        &[buffer(u64::from(problem.batch * row)), int(row)],
+        &[buffer(problem.batch.into()), int(problem.max_len)],
+        &[int(problem.pages), int(problem.page.trailing_zeros()), int(problem.key_heads)],
+        &[int(problem.group()), int(problem.queries), int(row_tiles), int(plan.tokens)],
+        &[buffer(partials), buffer(arrivals), LaunchValue::Other],
+    ]
+    .concat();
+    let kernel = Decode::<bf16>::new(config).unwrap();
+    let threads = kernel.ir().bounds.block.unwrap();
+    let values = LaunchValues::new([tiles as u32, plan.splits, 1], threads, arguments);
+    (kernel, values)
+}
+
+/// Attention problems with configurations for both kernels, some with fewer keys than a tile has.
+fn attention_problems() -> Vec<(AttentionConfig, AttentionProblem)> {
+    let mut all = Vec::new();
+    for target in [Target::SM_80, Target::SM_90A] {
+        for head in [64, 128] {
+            for (sizes, lens) in [
+                ([1, 1, 1], [128, 128]),
+                ([2, 6, 2], [100, 300]),
+                ([3, 5, 5], [1, 70]),
+                ([4, 16, 4], [1000, 4096]),
+                ([1, 3, 1], [200, 0]),
+                ([2, 9, 3], [4096, 100_000]),
+            ] {
+                let problem = AttentionProblem::new(sizes, lens, head);
+                all.push((AttentionConfig::new(target, &problem).unwrap(), problem));
+                // With fewer keys than queries, a causal mask moves the other way. Such a launch
+                // runs the checked version.
+                if lens[0] <= lens[1] {
+                    let problem = AttentionProblem { right: Some(0), ..problem };
+                    all.push((AttentionConfig::new(target, &problem).unwrap(), problem));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Returns the launch of an attention kernel on the shortest buffers.
+fn attention(
+    config: AttentionConfig,
+    problem: &AttentionProblem,
+) -> (tilewright::kernels::Built<Attention<bf16>>, LaunchValues) {
+    let int = |value: u32| LaunchValue::Integer(value.into());
+    let heads = problem.heads / config.packed_heads;
+    let rows = config.tile[0] / config.packed_heads;
+    let row_tiles = problem.queries.div_ceil(rows);
+    let items = row_tiles * problem.batch * heads;
+    let group = heads / problem.key_heads;
+    let of_head = u64::from(problem.keys.max(1)) * u64::from(2 * problem.head_dim) * 2;
+    let section = ((24u64 << 20) / of_head).clamp(1, 1 << 20) as u32 * group;
+    let offset = i128::from(problem.keys) - i128::from(problem.queries);
+    let [lower, upper] = [problem.left, problem.right].map(|side| i128::from(side.unwrap_or(0)));
+    let params = [
+        &[buffer(problem.rows()), buffer(1), int(row_tiles), int(heads)][..],
+        &[int(problem.batch * heads), int(group), int(section)],
+        &[int(problem.queries), int(problem.keys)],
+        &[LaunchValue::Integer(offset - lower), LaunchValue::Integer(offset + upper)],
+        &[LaunchValue::Other, LaunchValue::Other],
+    ]
+    .concat();
+    let [q, k, v, o] = problem.lens().map(buffer);
+    let (k, v) = if problem.keys == 0 { (buffer(256), buffer(256)) } else { (k, v) };
+    let kernel = Attention::<bf16>::new(config).unwrap();
+    let ir = kernel.ir();
+    let to = [&[o][..], &strides(problem.o_strides()), &[buffer(1), buffer(1), int(problem.batch)]];
+    // A box has lines of 128 bytes: 64 rows of Q and O, a tile of K and V.
+    let [rows, keys] =
+        [64, config.tile[1]].map(|lines| LaunchValue::Map { box_bytes: u64::from(lines) * 128 });
+    let by_tma = config.target == Target::SM_90A;
+    let arguments = if !by_tma {
+        let of = [problem.q_strides(), problem.k_strides(), problem.v_strides()];
+        [&[q, k, v][..], &of.map(strides).concat(), &to.concat(), &params].concat()
+    } else if ir.params.len() == 4 + params.len() {
+        [&[rows, keys, keys, rows][..], &params].concat()
+    } else {
+        [&[rows, keys, keys][..], &to.concat(), &params].concat()
+    };
+    assert_eq!(arguments.len(), ir.params.len());
+    let threads = ir.bounds.block.unwrap();
+    let blocks = if by_tma { items.min(132) } else { items };
+    (kernel, LaunchValues::new([blocks, 1, 1], threads, arguments))
 }
 
 /// Conditions that a correct launch does not fulfil are too strong: they would refuse it.

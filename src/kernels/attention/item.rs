@@ -119,7 +119,8 @@ impl<'b> Item<'b> {
     ) {
         for (offset, lse) in rows.row_offsets().iter().zip(lse) {
             let row = own.query(*offset);
-            let at = own.head(*offset) * args.queries + self.query(row);
+            let first = own.head(*offset).cvt::<i64>() * args.queries.cvt::<i64>();
+            let at = first + self.query(row).cvt::<i64>();
             k.if_(own.column.eq(0) & row.lt(self.queries), |_| args.lse.store(at, lse));
         }
     }

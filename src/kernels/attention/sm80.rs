@@ -101,7 +101,8 @@ impl Plan {
     ) {
         let Plan { config, mma, pipe, .. } = self;
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], .. } = *config;
-        let (thread, block, zero) = (k.thread_idx().x, k.block_idx().x, k.constant(0));
+        let (thread, zero) = (k.thread_idx().x, k.constant(0));
+        let block = k.block_idx().x.assume_between(0, args.row_tiles * args.all_heads - 1);
         let item = Item::decode(k, config, args, config.varlen.then_some(to), block);
         let [head, key_head, batch] = item.heads(config, args);
         // Row `r` of a tile is query `r / heads` of head `r % heads` in the tile.

@@ -107,7 +107,9 @@ impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
             Output::Rows(sequences) if config.varlen => Some(sequences),
             _ => None,
         };
-        Item::decode(k, config, params, sequences, number)
+        // Decoding relies on it, and not every loop shows it.
+        let items = params.row_tiles * params.all_heads;
+        Item::decode(k, config, params, sequences, number.assume_between(0, items - 1))
     }
 
     /// Fetches a tile of K (operand 1) or of V (operand 2) into its stage.

@@ -11,6 +11,8 @@ use super::error::DecodeError;
 pub(super) const ROWS: u32 = 16;
 /// Keys that a warp processes per step.
 pub(super) const KEYS: u32 = 16;
+/// The base-2 logarithm of the most tokens that a page can have.
+pub(super) const MAX_PAGE_BITS: u32 = 20;
 /// Bytes per element.
 const BYTES: u32 = 2;
 /// Padding between rows in shared memory, in elements. Rows are then an odd number of 16-byte units

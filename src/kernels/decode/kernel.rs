@@ -18,7 +18,7 @@ use crate::tensor::mma::{OnlineSoftmax, SoftmaxEnd};
 use crate::tensor::view::{Tensor, TensorPointer};
 
 use super::super::arrival::ArrivingGroup;
-use super::config::{KEYS, ROWS};
+use super::config::{KEYS, MAX_PAGE_BITS, ROWS};
 use super::tiles::{ParamsAt, Tiles, X};
 
 /// A warp's part of the work: the rows of a tile and the keys of a split.
@@ -33,6 +33,10 @@ struct Part<'p, 'a, 'b> {
     warp: Val<'b, i32>,
     /// The warp's stages: 16 keys, then 16 values.
     ring: Val<'b, Shared<X>>,
+    /// The sequence's row of the page table.
+    table: Val<'b, Global<i32>>,
+    /// The base-2 logarithm of the tokens per page.
+    page_bits: Val<'b, u32>,
 }
 
 impl Tiles {
@@ -44,16 +48,22 @@ impl Tiles {
         let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
         let (sequence, head) = (of_tile / args.key_heads, of_tile % args.key_heads);
         let len = args.lens.load(sequence).max(0).min(args.max_len);
-        let first = split * args.tokens;
+        // A group of keys never crosses the end of a split or of a page.
+        let tokens = args.tokens.assume_divisible_by(KEYS);
+        let page_bits = args.page_bits.assume_between(KEYS.trailing_zeros(), MAX_PAGE_BITS);
+        let first = split * tokens;
         // A sequence without keys has one split, which writes zeros.
-        let splits = ((len + args.tokens - 1) / args.tokens).max(1);
+        let splits = ((len + tokens - 1) / tokens).max(1);
         let ring = config.stages * config.stage_elements();
         let queries = k.shared_aligned::<X>(ROWS * config.pitch(), 16);
         let rings = k.shared_aligned::<X>(config.warps * ring, 16);
         // After a shuffle, `ptxas` knows that the value is uniform in the warp.
         let warp = k.shfl_idx(WARP, thread / 32, 0);
-        let (place, keys) = ([sequence, head, tile], [first, (first + args.tokens).min(len), len]);
-        let own = Part { tiles: self, args, place, keys, warp, ring: rings.offset(warp * ring) };
+        let (place, keys) = ([sequence, head, tile], [first, (first + tokens).min(len), len]);
+        let ring_of_warp = rings.offset(warp * ring);
+        let table = args.table.offset(sequence.cvt::<i64>() * args.row.cvt::<i64>());
+        let own =
+            Part { tiles: self, args, place, keys, warp, ring: ring_of_warp, table, page_bits };
         k.if_(split.lt(splits), |k| {
             own.attend(k, queries);
             k.barrier();
@@ -91,9 +101,9 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     /// Loads a step's page from the table, or -1 after the last step.
     #[inline]
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
-        let (args, key) = (self.args, self.key(step));
-        let entry = self.place[0] * args.row + (key >> args.page_bits);
-        k.if_with(key.lt(self.keys[1]), -1, |_| args.table.load(entry))
+        let key = self.key(step);
+        let entry = key >> self.page_bits;
+        k.if_with(key.lt(self.keys[1]), -1, |_| self.table.load(entry))
     }
 
     /// Starts to copy a step's keys and values into a stage, or zeros if there are none. Returns 1
@@ -103,7 +113,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         let (args, config, key) = (self.args, &self.tiles.config, self.key(step));
         let is_page = page.ge(0) & page.lt(args.pages);
         let left = is_page.select(self.keys[2] - key, 0);
-        let token = key & ((k.constant(1) << args.page_bits) - 1);
+        let token = key & ((k.constant(1) << self.page_bits) - 1);
         let stage = self.ring.offset(stage * config.stage_elements());
         let both = [(args.k, args.k_strides, 0), (args.v, args.v_strides, KEYS)];
         for (pool, [of_token, of_head, of_page], first) in both {
@@ -204,7 +214,7 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
         let ends = [0, 8].map(|by| len - args.queries + 1 + (row + by) / args.group - column);
         let start = (pipe.start(k), OnlineSoftmax::new(k), pages[pages.len() - 1], present);
         let step = config.warps * KEYS;
-        let steps = (end - self.key(k.constant(0)) + (step - 1)) / step;
+        let steps = (end - self.key(k.constant(0)) + (step - 1)).max(0) / step;
         let (_, softmax, ..) =
             k.for_(range(0, steps), start, |k, step, (state, softmax, page, present)| {
                 let ahead = step + pipe.ahead();
@@ -293,8 +303,10 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                     to.store_vector(pair, Val::pack(two).cvt::<X>());
                 }
                 k.if_(column.eq(0) & args.has_lse.ne(0), |_| {
-                    let head = sequence * (args.key_heads * args.group) + head;
-                    args.lse.store(head * args.queries + query, lse[number]);
+                    let heads = args.key_heads.cvt::<i64>() * args.group.cvt::<i64>();
+                    let head = sequence.cvt::<i64>() * heads + head.cvt::<i64>();
+                    let at = head * args.queries.cvt::<i64>() + query.cvt::<i64>();
+                    args.lse.store(at, lse[number]);
                 });
             });
         }

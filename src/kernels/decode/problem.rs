@@ -2,7 +2,7 @@
 //! kernel serves all batch sizes and cache sizes.
 
 use super::super::attention::span;
-use super::config::ROWS;
+use super::config::{KEYS, MAX_PAGE_BITS, ROWS};
 use super::error::DecodeError;
 
 /// The sizes of a decode step, and the strides of its tensors.
@@ -188,7 +188,7 @@ impl DecodeProblem {
         if !(1..=8).contains(&queries) {
             return Err(DecodeError::Queries { found: queries });
         }
-        if !page.is_power_of_two() || !(16..=1 << 20).contains(&page) {
+        if !page.is_power_of_two() || !(KEYS..=1 << MAX_PAGE_BITS).contains(&page) {
             return Err(DecodeError::Page { found: page });
         }
         let capacity = u64::from(page) * u64::from(max_pages);

@@ -189,7 +189,8 @@ impl<'b> WorkScheduler<'b> for WorkCounter<'b> {
     where
         'b: 'c,
     {
-        number.lt(self.items)
+        // One comparison for both ends: a negative index is a large unsigned one.
+        number.cvt::<u32>().lt(self.items.cvt::<u32>())
     }
 
     #[track_caller]
