@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Untyped, Val, WARP};
+use crate::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Untyped, WARP};
 use crate::runtime::{ArgList, Buffer, Function, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile, tree};
 
