@@ -580,7 +580,12 @@ fn kernels_assemble_without_spills() {
     let widest =
         ScaledGemmConfig { b_block: BScaleBlock::Row128, ..config_of([128, 128], 4, [1, 1]) };
     let tallest = ScaledGemmConfig { tile: [256, 80, 128], ..widest };
-    let of_groups = [[256, 128], [128, 192]].map(|tile| grouped(tile, BScaleBlock::Square128));
+    let of_groups = [
+        grouped([256, 128], BScaleBlock::Square128),
+        grouped([128, 192], BScaleBlock::Square128),
+        grouped([256, 80], BScaleBlock::Row128),
+        grouped([128, 128], BScaleBlock::Row128),
+    ];
     for config in sample(5, all).chain([widest, tallest]).chain(of_groups) {
         assert_eq!(config.to_string().parse(), Ok(config));
         let text = match config.d {
