@@ -7,6 +7,7 @@ use super::atom::Key;
 use super::claim::{Deps, MAX_DEPS};
 use super::facts::Presume;
 use super::poly::Poly;
+use super::proof::closure;
 use super::site::Requirement;
 use super::walk::Walk;
 
@@ -24,7 +25,10 @@ impl Walk<'_> {
                 .filter(|j| *j != i && lens[*j] == lens[i])
                 .find_map(|j| {
                     let strong = &self.requirements[j];
-                    self.follows(&self.requirements[i], strong).map(|deps| deps | 1 << j)
+                    let deps = self.follows(&self.requirements[i], strong)? | 1 << j;
+                    // Two requirements must not vouch for one another.
+                    let is_circular = closure(&self.requirements, deps).contains(&i);
+                    (!is_circular).then_some(deps)
                 });
             if let Some(deps) = found {
                 let deps = deps | self.requirements[i].deps();
