@@ -139,9 +139,17 @@ impl<'a> Search<'a> {
             self.collects = true;
             self.steps = STEPS;
         }
-        if let Some(deps) = self.by_parts(poly) {
-            return Answer::Yes(deps);
+        match self.by_parts(poly) {
+            Some(deps) => Answer::Yes(deps),
+            None => Answer::If(self.found),
         }
+    }
+
+    /// Decides by a search over all bounds, if [`decide`](Search::decide) has no answer that helps.
+    pub(super) fn decide_by_search(mut self, poly: &Poly) -> Answer {
+        self.collects = true;
+        self.presumes = true;
+        let has_len = poly.atoms().any(|atom| matches!(self.atoms.get(atom).key, Key::Len(_)));
         if let Some(deps) = self.start(poly, 0, DEPTH) {
             return Answer::Yes(deps);
         }

@@ -423,6 +423,14 @@ impl<'k> Walk<'k> {
 
     fn ensured(&mut self, poly: &Poly, need: Need) -> Option<Deps> {
         match Search::new(&mut self.atoms, &mut self.facts).decide(poly) {
+            Answer::Yes(deps) => return Some(deps),
+            Answer::If(found) => {
+                if let Some(deps) = self.require(poly, found, need) {
+                    return Some(deps);
+                }
+            }
+        }
+        match Search::new(&mut self.atoms, &mut self.facts).decide_by_search(poly) {
             Answer::Yes(deps) => Some(deps),
             Answer::If(found) => self.require(poly, found, need),
         }
