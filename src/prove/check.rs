@@ -401,6 +401,7 @@ impl Walk<'_> {
             }
         };
         self.sites.push(Site { op: id, subject, verdict });
+        self.record(id, access, &pointer);
     }
 
     fn decide(&mut self, pointer: &Pointer, access: &Access) -> Result<Deps, Open> {
@@ -443,7 +444,7 @@ impl Walk<'_> {
     }
 
     /// Assumes that the thread is one of the first lanes of its warp.
-    fn only_lanes(&mut self, lanes: u32) {
+    pub(super) fn only_lanes(&mut self, lanes: u32) {
         let thread = Key::Register(SpecialReg::Tid(Axis::X));
         let mut keys = vec![Key::Register(SpecialReg::LaneId)];
         if let (Some(thread), Some([_, 1, 1])) = (self.atoms.find(&thread), self.ir.bounds.block) {

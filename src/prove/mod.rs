@@ -50,6 +50,7 @@ mod numbers;
 mod pointer;
 mod poly;
 mod proof;
+mod races;
 mod range;
 mod ranges;
 mod show;
@@ -63,6 +64,7 @@ pub(crate) use condition::LaunchFacts;
 pub use condition::{Condition, LaunchValue, LaunchValues};
 pub use data_use::DataUse;
 pub use proof::{Obligation, Proof, Verdict, What};
+pub use races::{Contention, OpenPair, RaceProof, RaceVerdict};
 
 use crate::ir::{Kernel, KernelIr, Signature};
 use walk::Walk;

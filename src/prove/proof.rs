@@ -158,7 +158,7 @@ impl Proof {
 }
 
 /// Returns the requirements in `deps`, and those that they rely on, without repetition.
-fn closure(requirements: &[Requirement], deps: Deps) -> Vec<usize> {
+pub(super) fn closure(requirements: &[Requirement], deps: Deps) -> Vec<usize> {
     let (mut all, mut left) = (Vec::new(), deps);
     let mut seen: Deps = 0;
     while left != 0 {
