@@ -27,6 +27,8 @@ mod generator;
 mod law;
 mod library;
 mod pitched;
+mod race_kernels;
+mod races;
 mod random;
 mod subjects;
 mod verdicts;
