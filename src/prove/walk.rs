@@ -153,7 +153,10 @@ impl<'k> Walk<'k> {
 
     pub(super) fn run(&mut self) {
         self.registers();
+        let mark = self.mark();
         self.region(self.ir.body);
+        // What a `return` leaves behind holds at the end of the kernel only.
+        self.back_to(mark);
     }
 
     /// Relates indices with sizes: `tid.x < ntid.x`, and so on.

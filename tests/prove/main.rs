@@ -21,6 +21,7 @@ mod kernels;
 #[path = "../mutants/operators.rs"]
 mod operators;
 
+mod barriers;
 mod conditions;
 mod data_use;
 mod generator;
@@ -28,6 +29,7 @@ mod law;
 mod library;
 mod pitched;
 mod race_kernels;
+mod race_library;
 mod races;
 mod random;
 mod subjects;

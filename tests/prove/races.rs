@@ -8,7 +8,7 @@ use tilewright::sim::{FaultCause, GlobalBuffer, KernelArg, Options, RunError, ru
 
 use crate::generator;
 use crate::kernels::subjects;
-use crate::law::{number, verified};
+use crate::law::number;
 use crate::operators::mutants;
 use crate::race_kernels;
 use crate::subjects::values;
@@ -40,6 +40,11 @@ fn is_settled(proof: &RaceProof, name: &str, values: &LaunchValues) -> bool {
         // What the proof does not know cannot race.
         None => true,
     }
+}
+
+/// Whether a launch with these values has no race.
+fn holds(proof: &RaceProof, values: &LaunchValues) -> bool {
+    proof.allocations().iter().all(|one| is_settled(proof, &one.name, values))
 }
 
 fn judge(
@@ -92,7 +97,10 @@ fn random_phases_keep_their_proofs() {
     for case in 0..cases {
         let mut rng = Rng::new(seed.wrapping_add(case));
         let made = race_kernels::random(&mut rng);
-        let kernel = verified(&made.text);
+        // The verifier refuses barriers that only some threads reach.
+        let ir = tilewright::ir::parse("kernel.kir", &made.text)
+            .unwrap_or_else(|error| panic!("{error}\n{}", made.text));
+        let Ok(kernel) = Kernel::verify(ir) else { continue };
         let proof = kernel.prove_races();
         counts.add(&proof);
         for _ in 0..2 {
@@ -177,7 +185,7 @@ fn mutants_that_race_lose_their_proofs() {
         let kernel = Kernel::verify(subject.ir.clone()).unwrap();
         let proof = kernel.prove_races();
         let (mut own, mut own_lost) = (0, 0);
-        let is_complete = proof.is_complete();
+        let is_complete = holds(&proof, &values(&subject, kernel.ir()));
         for mutant in mutants(&subject.text).into_iter().step_by(every.max(1)) {
             let ir = tilewright::ir::parse("kernel.kir", &mutant.text).unwrap();
             let Ok(kernel) = Kernel::verify(ir) else { continue };
@@ -189,9 +197,10 @@ fn mutants_that_race_lose_their_proofs() {
                 continue;
             }
             let found = kernel.prove_races();
-            judge(&kernel, &found, &values(&subject, kernel.ir()), &error);
+            let values = values(&subject, kernel.ir());
+            judge(&kernel, &found, &values, &error);
             own += 1;
-            own_lost += usize::from(!found.is_complete());
+            own_lost += usize::from(!holds(&found, &values));
         }
         println!(
             "{}: {}; {own} mutants race",

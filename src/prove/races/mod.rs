@@ -27,7 +27,7 @@ use super::site::Requirement;
 use super::walk::Walk;
 use crate::ir::op::{AsyncCopy, MemScope, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::Space;
-use crate::ir::{Entity, Kernel, KernelIr, OpId, Signature, ValueDef};
+use crate::ir::{Entity, Kernel, KernelIr, OpId, Signature, Value, ValueDef};
 use overlap::{Answer, Overlap};
 use phase::Phases;
 use twin::{Pair, Twins};
@@ -137,8 +137,12 @@ struct Races<'k> {
 
 impl<'k> Races<'k> {
     fn new(ir: &'k KernelIr, walk: Walk<'k>) -> Races<'k> {
-        let registers = ir.reached_ops().into_iter().filter_map(|op| match ir.ops[op].op {
-            Op::Thread(Thread::Sreg { reg }) => Some(reg),
+        let ops = ir.reached_ops();
+        let used: HashSet<Value> = ops.iter().flat_map(|op| ir.ops[*op].op.operands()).collect();
+        let registers = ops.into_iter().filter_map(|op| match ir.ops[op].op {
+            Op::Thread(Thread::Sreg { reg }) => {
+                ir.ops[op].results.iter().any(|result| used.contains(result)).then_some(reg)
+            }
             _ => None,
         });
         let registers = registers.collect();

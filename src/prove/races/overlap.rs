@@ -335,7 +335,8 @@ impl<'a, 'k> Overlap<'a, 'k> {
     }
 
     /// Returns whether the summand's form is 0, because otherwise the difference would be outside of
-    /// the window. A coefficient that only a launch knows may need a condition.
+    /// the window, perhaps with a condition on the launch, for example that a pitch is not smaller than
+    /// a row.
     fn is_zero(&mut self, summand: &Summand, rest: &Poly, window: Range) -> bool {
         let Summand { coefficient, .. } = summand;
         let above = coefficient.plus(rest).and_then(|sum| sum.plus_constant(-window.hi - 1));
@@ -344,12 +345,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
         let mut deps = 0;
         for side in [above, below] {
             // Together they make the coefficient positive.
-            let found = if coefficient.as_constant().is_some() {
-                self.walk.is_known(&side)
-            } else {
-                self.walk.ensure(&side)
-            };
-            match found {
+            match self.walk.ensure(&side) {
                 Some(own) => deps |= own,
                 None => return false,
             }

@@ -12,7 +12,8 @@
 
 use std::collections::HashMap;
 
-use crate::ir::op::{Control, Op, Sync};
+use super::super::ranges::constant_of;
+use crate::ir::op::{Control, Op, Sync, Warp};
 use crate::ir::{KernelIr, OpId, RegionId, Uniformity, Value};
 
 /// The iteration that the second thread is in, compared with the first thread's.
@@ -76,9 +77,7 @@ impl<'k> Phases<'k> {
                 None
             };
             counts &= named.is_none_or(|id| {
-                super::super::ranges::constant_of(ir, id)
-                    .and_then(|id| id.as_int())
-                    .is_some_and(|id| id != 0)
+                constant_of(ir, id).and_then(|id| id.as_int()).is_some_and(|id| id != 0)
             });
         }
         for (_, region) in ir.regions.iter() {
@@ -120,6 +119,18 @@ impl<'k> Phases<'k> {
         let whole = |region: RegionId| self.scan(region, 0, usize::MAX, &mut Path::default());
         match &self.ir.ops[op].op {
             Op::Sync(Sync::Barrier {}) => self.counts && self.uniform.divergence_of(op).is_none(),
+            // A block of one warp.
+            Op::Warp(Warp::BarWarp { members }) => {
+                let all = constant_of(self.ir, *members).map(|members| members.bits());
+                let threads = self
+                    .ir
+                    .bounds
+                    .block
+                    .map(|[x, y, z]| u64::from(x) * u64::from(y) * u64::from(z));
+                all == Some(u32::MAX.into())
+                    && threads.is_some_and(|threads| threads <= 32)
+                    && self.uniform.divergence_of(op).is_none()
+            }
             Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
                 whole(*then_region) && whole(*else_region)
             }
