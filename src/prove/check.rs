@@ -270,7 +270,7 @@ impl Walk<'_> {
     }
 
     /// Replaces minima and maxima by the operand that they are here, if that is known.
-    fn without_extrema(&mut self, poly: &Poly) -> (Poly, Deps) {
+    pub(super) fn without_extrema(&mut self, poly: &Poly) -> (Poly, Deps) {
         let (mut poly, mut deps) = (poly.clone(), 0);
         for _ in 0..4 {
             let atoms: Vec<AtomId> = poly.atoms().collect();

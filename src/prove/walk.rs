@@ -793,7 +793,7 @@ impl<'k> Walk<'k> {
 }
 
 /// Divides `poly >= 0` by the common factor of its terms.
-fn simplified(poly: &Poly) -> Option<Poly> {
+pub(super) fn simplified(poly: &Poly) -> Option<Poly> {
     let content = i128::try_from(poly.content()).ok()?.max(1);
     let mut poly = poly.clone();
     poly.constant = poly.constant.div_euclid(content);

@@ -29,6 +29,13 @@ const START: &str = "
   %base = mul %b, %k64 : i32
   %own = add %base, %t : i32
   %v = ld %x, %t : i32
+  for @z %k: i32 = %zero to %k16 step %one {
+    %line0 = mul %k, %k64 : i32
+    %place0 = add %line0, %t : i32
+    st %s, %place0, %zero
+    continue @z
+  }
+  barrier
 ";
 
 /// Exchanges rows and columns of an 8 x 8 tile.

@@ -12,12 +12,13 @@ use crate::ir::op::{Axis, SpecialReg};
 
 use super::super::atom::Key;
 use super::super::claim::Deps;
+use super::super::entail::{self, Search};
 use super::super::facts::Equality;
 use super::super::numbers;
-use super::super::poly::{AtomId, Poly, Product, Term};
+use super::super::poly::{AtomId, Poly, Product, Term, gcd};
 use super::super::range::Range;
 use super::super::site::Requirement;
-use super::super::walk::Walk;
+use super::super::walk::{Walk, simplified};
 use super::phase::Phases;
 use super::record::Record;
 use super::twin::{Pair, Twins};
@@ -60,6 +61,42 @@ pub(super) struct Overlap<'a, 'k> {
 struct Summand {
     coefficient: Poly,
     form: Poly,
+}
+
+/// Puts summands with the same pitch together: `8*p*x + 2*p*y` is `2*p*(4*x + y)`.
+fn join_pitches(all: &mut Vec<Summand>) {
+    let mut joined: Vec<Summand> = Vec::new();
+    for summand in all.drain(..) {
+        let own = summand.coefficient.terms.first().copied();
+        let same = joined.iter_mut().find(|known| {
+            let known = known.coefficient.terms.first();
+            own.is_some() && known.map(|term| term.atoms) == own.map(|term| term.atoms)
+        });
+        let (Some(same), Some(own)) = (same, own) else {
+            joined.push(summand);
+            continue;
+        };
+        let Some(known) = same.coefficient.terms.first().copied() else { continue };
+        let common = gcd(known.factor.unsigned_abs(), own.factor.unsigned_abs());
+        let Ok(common) = i128::try_from(common) else {
+            joined.push(summand);
+            continue;
+        };
+        let form = same
+            .form
+            .scaled(known.factor / common)
+            .and_then(|form| form.plus_scaled(&summand.form, own.factor / common));
+        match form {
+            Some(form) => {
+                same.form = form;
+                for term in &mut same.coefficient.terms {
+                    term.factor = common;
+                }
+            }
+            None => joined.push(summand),
+        }
+    }
+    *all = joined;
 }
 
 impl<'a, 'k> Overlap<'a, 'k> {
@@ -227,6 +264,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 None => all.push(Summand { coefficient, form }),
             }
         }
+        join_pitches(&mut all);
         all.sort_by_key(|summand| {
             let degree = summand.coefficient.terms.first().map_or(0, |term| term.atoms.len());
             let factor = summand.coefficient.terms.first().map(|term| term.factor);
@@ -345,13 +383,40 @@ impl<'a, 'k> Overlap<'a, 'k> {
         let mut deps = 0;
         for side in [above, below] {
             // Together they make the coefficient positive.
-            match self.walk.ensure(&side) {
+            match self.suppose(&side) {
                 Some(own) => deps |= own,
                 None => return false,
             }
         }
         self.deps |= deps;
         true
+    }
+
+    /// Returns what it relies on that the polynomial is never negative, perhaps a condition on sizes.
+    fn suppose(&mut self, poly: &Poly) -> Option<Deps> {
+        let found = match Search::new(&mut self.walk.atoms, &mut self.walk.facts).decide(poly) {
+            entail::Answer::Yes(deps) => return Some(deps),
+            entail::Answer::If(found) => found,
+        };
+        let is_size = |atom: AtomId| {
+            matches!(
+                self.walk.atoms.get(atom).key,
+                Key::Param(_) | Key::Register(SpecialReg::Ntid(_) | SpecialReg::Nctaid(_))
+            )
+        };
+        let one = found.into_iter().find(|one| {
+            one.all.iter().all(|poly| poly.atoms().all(is_size)) && !one.all.is_empty()
+        })?;
+        // A pitch is at least a row, not a row less what the last thread leaves of it.
+        let rounded = |poly: &Poly| {
+            let mut poly = simplified(poly)?;
+            if poly.terms.iter().any(|term| term.factor < 0) && poly.terms.len() == 2 {
+                poly.constant = poly.constant.min(0);
+            }
+            Some(poly)
+        };
+        let all: Vec<Poly> = one.all.iter().map(rounded).collect::<Option<_>>()?;
+        self.walk.require_all(Requirement::Any { any: vec![all], deps: one.deps })
     }
 
     /// Notes that the polynomial is 0.
@@ -374,6 +439,10 @@ impl<'a, 'k> Overlap<'a, 'k> {
                     self.equal.insert(first);
                 }
             }
+        }
+        // For example `4*(block - block') + row - row' = 0`.
+        if equation.terms.iter().any(|term| term.factor.abs() > 1) {
+            return self.peel(equation.clone(), Range::point(0));
         }
         Ok(())
     }
@@ -399,13 +468,12 @@ impl<'a, 'k> Overlap<'a, 'k> {
             return true;
         }
         match self.walk.atoms.get(atom).key.clone() {
-            Key::Div(a, b)
-            | Key::Rem(a, b)
-            | Key::Xor(a, b)
-            | Key::And(a, b)
-            | Key::Or(a, b)
-            | Key::Min(a, b)
-            | Key::Max(a, b) => self.is_equal(&a) && self.is_equal(&b),
+            Key::Div(a, b) | Key::Rem(a, b) => {
+                self.is_of_equal_digits(atom) || self.is_equal(&a) && self.is_equal(&b)
+            }
+            Key::Xor(a, b) | Key::And(a, b) | Key::Or(a, b) | Key::Min(a, b) | Key::Max(a, b) => {
+                self.is_equal(&a) && self.is_equal(&b)
+            }
             Key::Sum(sum) => self.is_equal(&sum),
             Key::Register(_)
             | Key::Param(_)
@@ -417,6 +485,19 @@ impl<'a, 'k> Overlap<'a, 'k> {
             | Key::Trips(..)
             | Key::Second(..) => false,
         }
+    }
+
+    /// Returns whether the quotient or remainder follows from another one of the same value: `x/64`
+    /// from `x/4`, and `x%4` from `x%64`.
+    fn is_of_equal_digits(&self, atom: AtomId) -> bool {
+        let key = |atom: AtomId| &self.walk.atoms.get(atom).key;
+        self.equal.iter().any(|known| match (key(atom), key(*known)) {
+            (Key::Div(x, by), Key::Div(y, other)) | (Key::Rem(y, other), Key::Rem(x, by)) => {
+                let divides = by.as_constant().zip(other.as_constant());
+                x == y && divides.is_some_and(|(by, other)| other > 0 && by % other == 0)
+            }
+            _ => false,
+        })
     }
 
     /// Finds out what else is equal in both threads.

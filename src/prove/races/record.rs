@@ -12,7 +12,7 @@ use super::super::site::Verdict;
 use super::super::walk::Walk;
 
 /// Offsets within this many bytes are exact, because sums of a few of them do not wrap.
-const EXACT: i128 = 1 << 60;
+const EXACT: i128 = 1 << 58;
 
 #[derive(Clone, Debug)]
 pub(in crate::prove) struct Record {
@@ -37,6 +37,15 @@ pub(in crate::prove) struct Record {
 }
 
 impl Walk<'_> {
+    /// Returns what it relies on that the pointer's offset did not wrap.
+    fn is_exact(&mut self, pointer: &Pointer) -> Option<Deps> {
+        let mut deps = 0;
+        for part in &pointer.loose {
+            deps |= self.is_within(part, Range::new(-EXACT, EXACT))?;
+        }
+        Some(deps)
+    }
+
     /// Records an access, if somebody wants to know.
     pub(in crate::prove) fn record(&mut self, id: OpId, access: &Access, pointer: &Pointer) {
         if self.records.is_none() {
@@ -57,14 +66,14 @@ impl Walk<'_> {
         };
         let bytes = match (target, access.bytes) {
             (Some(target), AccessBytes::Known(bytes)) => {
-                let (range, own) = self.facts.range_of(&self.atoms, &target.offset);
+                let exact = self.is_exact(&target);
                 // What is inside its allocation did not wrap either.
-                let is_exact =
-                    range.is_within(Range::new(-EXACT, EXACT)) && target.loose.is_empty();
-                if is_exact {
+                if let Some(own) = exact {
                     deps = target.deps | own;
                 }
-                (is_exact || is_inside).then_some((target.offset, i128::from(bytes)))
+                let (offset, own) = self.without_extrema(&target.offset);
+                deps |= own;
+                (exact.is_some() || is_inside).then_some((offset, i128::from(bytes)))
             }
             _ => None,
         };
