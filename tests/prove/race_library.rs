@@ -13,7 +13,7 @@ use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
-use tilewright::prove::RaceVerdict;
+use tilewright::prove::{LaunchValue, LaunchValues, RaceVerdict};
 
 fn kernels() -> Vec<(&'static str, KernelIr)> {
     let target = Target::SM_90A;
@@ -74,4 +74,40 @@ fn races_of_the_library() {
         settled += proof.allocations().iter().filter(|one| is_settled(&one.verdict)).count();
     }
     assert!(settled > 20, "{settled} allocations");
+}
+
+/// Conditions that a correct launch does not fulfil would say that it races.
+#[test]
+fn correct_launches_fulfil_the_race_conditions() {
+    let int = |value: i64| LaunchValue::Integer(value.into());
+    let buffer = |len: i64| LaunchValue::Buffer { len: len as u64, alignment: 256 };
+    let mut fulfilled = 0;
+    for (rows, columns, pitch) in [(64, 4096, 4096), (64, 4096, 4104), (1, 4096, 4096)] {
+        let problem = RowProblem::new(64, 4096);
+        let len = (rows - 1) * pitch + columns;
+        let (sizes, matrix) = ([int(rows), int(columns)], [buffer(len), int(pitch)]);
+        let config = SoftmaxConfig::new(Target::SM_90A, Scalar::Bf16, &problem).unwrap();
+        let softmax = Softmax::<bf16, bf16>::new(config).unwrap();
+        let config = RowReduceConfig::new(RowReduceOp::Sum, Target::SM_90A, Scalar::Bf16, &problem);
+        let sum = RowReduce::<bf16>::new(config).unwrap();
+        let config =
+            NormConfig::new(NormKind::Rms, Target::SM_90A, Scalar::Bf16, &problem).unwrap();
+        let norm = Norm::<bf16, bf16>::new(config.weight()).unwrap();
+        let weight = [buffer(columns), buffer(0), LaunchValue::Other, LaunchValue::Other];
+        for (ir, arguments) in [
+            (softmax.ir(), [&matrix[..], &matrix, &sizes].concat()),
+            (sum.ir(), [&matrix[..], &[buffer(rows)], &sizes].concat()),
+            (norm.ir(), [&matrix[..], &matrix, &weight, &sizes].concat()),
+        ] {
+            let values =
+                LaunchValues::new([rows as u32, 1, 1], ir.bounds.block.unwrap(), arguments);
+            let proof = Kernel::verify(ir.clone()).unwrap().prove_races();
+            assert!(proof.is_complete(), "{proof}");
+            for condition in proof.conditions() {
+                assert!(condition.holds(&values), "{condition} in {values:?}");
+                fulfilled += 1;
+            }
+        }
+    }
+    assert!(fulfilled > 20, "{fulfilled} conditions");
 }

@@ -312,7 +312,7 @@ impl Flow<'_> {
             }
             Warp::Redux { value, members, .. } => [is(value) || is(members); 2],
             Warp::Elect { members } => [!of_warp || is(members), true],
-            Warp::Activemask {} => [!of_warp, true],
+            Warp::Activemask {} => [self.is_strict || !of_warp, true],
             Warp::BarWarp { .. } => [false; 2],
         }
     }

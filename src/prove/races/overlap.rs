@@ -29,6 +29,9 @@ const UNKNOWNS: usize = 200;
 /// How many summands a search looks at.
 const SEARCHED: usize = 3;
 
+/// The largest factor in a condition on sizes.
+const FACTOR: i128 = 1 << 20;
+
 /// Why two threads do not race.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
@@ -277,6 +280,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
     fn peel(&mut self, difference: Poly, window: Range) -> Result<(), Never> {
         let mut left = difference;
         loop {
+            left = self.cancelled(left);
             let (range, deps) = self.range(&left);
             if range.lo > window.hi || range.hi < window.lo {
                 self.deps |= deps;
@@ -306,6 +310,26 @@ impl<'a, 'k> Overlap<'a, 'k> {
             self.equate(&equation)?;
             left = rest;
         }
+    }
+
+    /// Puts the first thread's unknowns in place of the second one's where both are equal.
+    fn cancelled(&mut self, poly: Poly) -> Poly {
+        let mut atoms: Vec<AtomId> = poly.atoms().collect();
+        atoms.sort_unstable();
+        atoms.dedup();
+        let mut poly = poly;
+        for &atom in &atoms {
+            let own = Poly::atom(atom);
+            if let Some(twin) = self.twin(&own).and_then(|twin| twin.as_atom())
+                && twin != atom
+                && atoms.contains(&twin)
+                && self.is_equal_atom(atom)
+                && let Some(with) = poly.with(twin, &own)
+            {
+                poly = with;
+            }
+        }
+        poly
     }
 
     fn rest(&self, poly: &Poly, summand: &Summand) -> Option<Poly> {
@@ -404,9 +428,12 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 Key::Param(_) | Key::Register(SpecialReg::Ntid(_) | SpecialReg::Nctaid(_))
             )
         };
-        let one = found.into_iter().find(|one| {
-            one.all.iter().all(|poly| poly.atoms().all(is_size)) && !one.all.is_empty()
-        })?;
+        // A bound of a type is no size, so a condition with such a factor asks for too much.
+        let is_plain = |poly: &Poly| {
+            poly.atoms().all(is_size) && poly.terms.iter().all(|term| term.factor.abs() <= FACTOR)
+        };
+        let one =
+            found.into_iter().find(|one| !one.all.is_empty() && one.all.iter().all(is_plain))?;
         // A pitch is at least a row, not a row less what the last thread leaves of it.
         let rounded = |poly: &Poly| {
             let mut poly = simplified(poly)?;
