@@ -32,8 +32,9 @@
 //! too. For example, a guarded access at `row*pitch + column` needs `pitch >= 0` and
 //! `len(x) >= (rows - 1)*pitch + columns`.
 //!
-//! The proof is about accesses. It says nothing about races, uninitialised memory or deadlocks; the
-//! simulator does.
+//! The proof is about accesses. [`Kernel::prove_races`] compares two threads and says which
+//! allocations are free of data races. Neither says anything about uninitialised memory or deadlocks;
+//! the simulator does.
 
 mod atom;
 mod check;

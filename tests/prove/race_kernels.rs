@@ -186,12 +186,29 @@ impl Phases<'_> {
             return;
         }
         let base = *self.rng.pick(&["%s", "%s", "%s", "%w"]);
-        match self.rng.below(7) {
-            0..=3 => {
+        match self.rng.below(9) {
+            0 => {
+                // Four elements at once, mostly of the thread's own.
+                let by = *self.rng.pick(&["%k4", "%k4", "%two", "%k8"]);
+                let first = self.op(&format!("rem {index}, %k64"));
+                let at = self.op(&format!("mul {first}, {by}"));
+                let at = if by == "%two" { self.op(&format!("mul {at}, %two")) } else { at };
+                self.next += 1;
+                let vector = format!("%v{}", self.next);
+                self.line(&format!("{vector} = vec_splat<4> %t : i32x4"));
+                self.line(&format!("st_vec {base}, {at}, {vector}"));
+            }
+            1 => {
+                // Several values for each address, or one.
+                let value = self.op("mul %t, %k5");
+                let scope = *self.rng.pick(&["cta", "gpu"]);
+                self.line(&format!("st<relaxed.{scope}> {base}, {index}, {value}"));
+            }
+            2..=5 => {
                 let value = self.op("mul %t, %k5");
                 self.line(&format!("st {base}, {index}, {value}"));
             }
-            4 => {
+            6 => {
                 let value = self.op("mul %t, %k5");
                 self.line(&format!("red<add, relaxed, cta> {base}, {index}, {value}"));
             }
@@ -220,19 +237,23 @@ impl Phases<'_> {
 
     fn statement(&mut self, is_uniform: bool) {
         self.statements = self.statements.saturating_sub(1);
-        match self.rng.below(12) {
+        match self.rng.below(13) {
             0..=4 => self.access(),
             5..=7 if is_uniform => self.line("barrier"),
             8 if self.indent < 8 => {
                 // Branches that depend on the thread, or not.
-                let (apart, compare) = match self.rng.below(5) {
+                let lane = self.op("rem %t, %k32");
+                let leads = format!("{lane}, %zero");
+                let (apart, compare) = match self.rng.below(7) {
+                    5 => (leads.as_str(), "eq"),
+                    6 => ("%t, %k16", "ge"),
                     0 => ("%t, %k32", "lt"),
                     1 => ("%t, %zero", "eq"),
                     2 => ("%t, %n", "lt"),
                     3 => ("%n, %k16", "lt"),
                     _ => ("%b, %one", "lt"),
                 };
-                let is_same = !apart.starts_with("%t");
+                let is_same = !apart.starts_with("%t") && apart != leads;
                 self.next += 1;
                 let cond = format!("%c{}", self.next);
                 self.line(&format!("{cond} = setp<{compare}> {apart} : bool"));
@@ -271,6 +292,39 @@ impl Phases<'_> {
                 }
                 self.counters.pop();
                 self.line(&format!("  continue {name}"));
+                self.line("}");
+            }
+            11 if self.indent < 6 => {
+                // A value that all threads carry alike, and that halves or doubles.
+                self.next += 1;
+                let n = self.next;
+                let (start, op) = *self.rng.pick(&[("%k32", "div"), ("%one", "mul")]);
+                self.line(&format!("%r{n} = loop @l{n} iter(%i{n}: i32 = {start}) : i32 {{"));
+                self.counters.push(format!("%i{n}"));
+                self.region(is_uniform);
+                self.indent += 2;
+                if self.rng.below(2) == 0 {
+                    let far = self.op(&format!("add %t, %i{n}"));
+                    self.line(&format!("%g{n} = setp<lt> %t, %i{n} : bool"));
+                    self.line(&format!("if %g{n} {{"));
+                    self.line(&format!("  %f{n} = ld %s, {far} : i32"));
+                    self.line(&format!("  st %s, %t, %f{n}"));
+                    self.line("  yield");
+                    self.line("}");
+                    if is_uniform && self.rng.below(4) > 0 {
+                        self.line("barrier");
+                    }
+                }
+                let next = self.op(&format!("{op} %i{n}, %two"));
+                let (end, compare) = if op == "div" { ("%one", "lt") } else { ("%k16", "gt") };
+                self.line(&format!("%e{n} = setp<{compare}> {next}, {end} : bool"));
+                self.line(&format!("if %e{n} {{\n    break @l{n} {next}\n  }}"));
+                if is_uniform && self.rng.below(3) == 0 {
+                    self.line("barrier");
+                }
+                self.line(&format!("continue @l{n} {next}"));
+                self.indent -= 2;
+                self.counters.pop();
                 self.line("}");
             }
             _ => self.access(),
