@@ -45,7 +45,8 @@ enum Command {
     Gemm(gemm::Options),
     /// Print and draw a layout, or the result of an operation on it.
     Layout(layout::Options),
-    /// Print which accesses of a kernel are proved in bounds, and what a launch has to fulfil.
+    /// Print which accesses of a kernel are proved in bounds and free of races, and what a launch has
+    /// to fulfil.
     Prove(prove::Options),
     /// Print a kernel's PTX beside the source lines that produced it, and the resources that it
     /// needs on a GPU.

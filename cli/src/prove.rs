@@ -1,13 +1,15 @@
-//! `tilewright prove`: prints which accesses of a kernel are proved in bounds, what a launch has to
-//! fulfil, and what stays open.
+//! `tilewright prove`: prints which accesses of a kernel are proved in bounds and free of races, what
+//! a launch has to fulfil, and what stays open.
 
 use std::path::Path;
 
 use clap::Args;
-use tilewright::ir::{Kernel, KernelIr, parse_kernels};
+use tilewright::ir::{Kernel, KernelIr, SourceLocation, parse_kernels};
 use tilewright::json::Json;
 use tilewright::kernels::gemm::{AnyGemm, GemmConfig};
-use tilewright::prove::{Obligation, Proof, Verdict};
+use tilewright::prove::{
+    Condition, Contention, Obligation, Proof, RaceProof, RaceVerdict, Verdict,
+};
 
 use super::ptx::first_line;
 use super::{Failure, print, read};
@@ -15,8 +17,8 @@ use super::{Failure, print, read};
 /// The options of `tilewright prove`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if every access is proved, perhaps with conditions on the launch; 1 if some stay \
-    open; 2 for bad input."
+    after_help = "Exit codes: 0 if every access is proved in bounds, perhaps with conditions on the launch; 1 if some \
+    stay open; 2 for bad input. Races do not change the exit code."
 )]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), or the name of a GEMM configuration, such as
@@ -31,6 +33,7 @@ pub(super) struct Options {
 struct Proved {
     ir: KernelIr,
     proof: Proof,
+    races: RaceProof,
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
@@ -49,7 +52,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     if options.json {
         print(&format!("{}\n", Json::List(all.iter().map(Proved::json).collect())))?;
     } else {
-        let text: String = all.iter().map(|proved| format!("{}\n", proved.proof)).collect();
+        let text = |proved: &Proved| format!("{}\n{}\n", proved.proof, proved.races);
+        let text: String = all.iter().map(text).collect();
         print(&text)?;
     }
     let open: Vec<&str> = all
@@ -78,25 +82,20 @@ fn of_file(path: &str) -> Result<Vec<Proved>, Failure> {
 impl Proved {
     fn new(ir: KernelIr) -> Result<Proved, Failure> {
         let kernel = Kernel::verify(ir).map_err(|errors| Failure::input(first_line(&errors)))?;
-        Ok(Proved { proof: kernel.prove(), ir: kernel.ir().clone() })
+        let (proof, races) = (kernel.prove(), kernel.prove_races());
+        Ok(Proved { proof, races, ir: kernel.ir().clone() })
     }
 
     fn json(&self) -> Json {
-        let Proved { ir, proof } = self;
-        let conditions = proof.conditions().iter().map(|condition| {
-            Json::Object(vec![
-                ("condition", Json::text(condition)),
-                ("op", Json::text(condition.op())),
-                ("location", Json::text(condition.location())),
-            ])
-        });
+        let Proved { ir, proof, races } = self;
         let obligations =
             proof.obligations().iter().map(|obligation| self.obligation(ir, obligation));
         Json::Object(vec![
             ("kernel", Json::text(proof.kernel())),
             ("complete", Json::Bool(proof.is_complete())),
-            ("conditions", Json::List(conditions.collect())),
+            ("conditions", conditions(proof.conditions())),
             ("obligations", Json::List(obligations.collect())),
+            ("races", race_json(races)),
         ])
     }
 
@@ -127,4 +126,55 @@ impl Proved {
         }
         Json::Object(fields)
     }
+}
+
+fn conditions(all: &[Condition]) -> Json {
+    let one = |condition: &Condition| {
+        Json::Object(vec![
+            ("condition", Json::text(condition)),
+            ("op", Json::text(condition.op())),
+            ("location", Json::text(condition.location())),
+        ])
+    };
+    Json::List(all.iter().map(one).collect())
+}
+
+fn race_json(races: &RaceProof) -> Json {
+    Json::Object(vec![
+        ("complete", Json::Bool(races.is_complete())),
+        ("conditions", conditions(races.conditions())),
+        ("allocations", Json::List(races.allocations().iter().map(allocation).collect())),
+    ])
+}
+
+fn allocation(one: &Contention) -> Json {
+    let Contention { name, space, accesses, verdict, .. } = one;
+    let mut fields = vec![
+        ("name", Json::text(name)),
+        ("space", Json::text(space)),
+        ("accesses", Json::Number(*accesses as u64)),
+    ];
+    match verdict {
+        RaceVerdict::Proved => fields.push(("verdict", Json::text("proved"))),
+        RaceVerdict::Condition(all) => {
+            let all = all.iter().map(|index| Json::Number(*index as u64));
+            fields.push(("verdict", Json::text("condition")));
+            fields.push(("conditions", Json::List(all.collect())));
+        }
+        RaceVerdict::Open(pair) => {
+            fields.push(("verdict", Json::text("open")));
+            fields.push(("unknown", Json::text(&pair.reason)));
+            let operation = |(op, location): &(&'static str, SourceLocation)| {
+                Json::Object(vec![("op", Json::text(op)), ("location", Json::text(location))])
+            };
+            fields.push(("first", operation(&pair.first)));
+            fields.push(("second", operation(&pair.second)));
+        }
+        RaceVerdict::Assumed(assumed) => {
+            fields.push(("verdict", Json::text("assumed")));
+            fields.push(("assumed", Json::text(assumed)));
+        }
+        _ => {}
+    }
+    Json::Object(fields)
 }

@@ -63,6 +63,7 @@ mod vector;
 mod verify;
 
 pub(crate) use analysis::accesses::{Access, AccessBytes, accesses};
+pub(crate) use analysis::uniformity::Uniformity;
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::barrier::NamedBarrier;
 pub use builder::body::{Body, Dim3, Registers, Var};

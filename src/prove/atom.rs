@@ -47,6 +47,8 @@ pub(super) enum Key {
     Max(Poly, Poly),
     /// Two to the power of an integer, of which only 0 to [`MAX_POWER`] counts.
     Power(Poly),
+    /// What this atom is in another thread. Unknowns of different pairs of accesses are numbered.
+    Second(AtomId, u32),
     /// The polynomial under a name of its own, for example a row that is made of a tile's row and
     /// a thread's. Guards and products of it have few terms then.
     Sum(Poly),
@@ -108,6 +110,12 @@ impl Atoms {
         Poly::atom(self.id(Key::Value(value, walk), range, multiple, Some(choice)))
     }
 
+    /// Returns the atom's value in another thread, whose choice is `choice`.
+    pub(super) fn second(&mut self, atom: AtomId, pair: u32, choice: Option<Choice>) -> Poly {
+        let (range, multiple) = (self.get(atom).range, self.get(atom).multiple);
+        Poly::atom(self.id(Key::Second(atom, pair), range, multiple, choice))
+    }
+
     fn id(&mut self, key: Key, range: Range, multiple: u128, choice: Option<Choice>) -> AtomId {
         if let Some(id) = self.ids.get(&key) {
             return *id;
@@ -118,6 +126,7 @@ impl Atoms {
             Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => true,
             Key::Start(_) => false,
             Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
+            Key::Second(..) => false,
             Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
             Key::Xor(..) | Key::And(..) | Key::Or(..) => false,
             Key::Power(poly) | Key::Sum(poly) => all(&[poly]),
@@ -268,6 +277,7 @@ impl Atoms {
                 Key::Value(..) => true,
                 Key::Register(_) | Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => false,
                 Key::Start(_) | Key::Trip(..) | Key::Trips(..) => false,
+                Key::Second(first, _) => self.is_data(&Poly::atom(*first)),
                 Key::Div(a, b)
                 | Key::Rem(a, b)
                 | Key::Xor(a, b)

@@ -282,7 +282,7 @@ impl Walk<'_> {
     }
 
     /// Replaces minima and maxima by the operand that they are here, if that is known.
-    fn without_extrema(&mut self, poly: &Poly) -> (Poly, Deps) {
+    pub(super) fn without_extrema(&mut self, poly: &Poly) -> (Poly, Deps) {
         let (mut poly, mut deps) = (poly.clone(), 0);
         for _ in 0..4 {
             let atoms: Vec<AtomId> = poly.atoms().collect();
@@ -413,6 +413,7 @@ impl Walk<'_> {
             }
         };
         self.sites.push(Site { op: id, subject, verdict });
+        self.record(id, access, &pointer);
     }
 
     fn decide(&mut self, pointer: &Pointer, access: &Access) -> Result<Deps, Open> {
@@ -455,7 +456,7 @@ impl Walk<'_> {
     }
 
     /// Assumes that the thread is one of the first lanes of its warp.
-    fn only_lanes(&mut self, lanes: u32) {
+    pub(super) fn only_lanes(&mut self, lanes: u32) {
         let thread = Key::Register(SpecialReg::Tid(Axis::X));
         let mut keys = vec![Key::Register(SpecialReg::LaneId)];
         if let (Some(thread), Some([_, 1, 1])) = (self.atoms.find(&thread), self.ir.bounds.block) {

@@ -32,8 +32,9 @@
 //! too. For example, a guarded access at `row*pitch + column` needs `pitch >= 0` and
 //! `len(x) >= (rows - 1)*pitch + columns`.
 //!
-//! The proof is about accesses. It says nothing about races, uninitialised memory or deadlocks; the
-//! simulator does.
+//! The proof is about accesses. [`Kernel::prove_races`] compares two threads and says which
+//! allocations are free of data races. Neither says anything about uninitialised memory or deadlocks;
+//! the simulator does.
 
 mod atom;
 mod check;
@@ -51,6 +52,7 @@ mod numbers;
 mod pointer;
 mod poly;
 mod proof;
+mod races;
 mod range;
 mod ranges;
 mod show;
@@ -64,6 +66,7 @@ pub(crate) use condition::LaunchFacts;
 pub use condition::{Condition, LaunchValue, LaunchValues};
 pub use data_use::DataUse;
 pub use proof::{Obligation, Proof, Verdict, What};
+pub use races::{Contention, OpenPair, RaceProof, RaceVerdict};
 
 use crate::ir::{Kernel, KernelIr, Signature};
 use walk::Walk;

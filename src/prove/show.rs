@@ -73,6 +73,7 @@ fn name(ir: &KernelIr, atoms: &Atoms, atom: AtomId, depth: u32) -> String {
         Key::Or(a, b) => format!("({} | {})", inner(a), inner(b)),
         Key::Min(a, b) => format!("min({}, {})", inner(a), inner(b)),
         Key::Power(exponent) => format!("2^{}", inner(exponent)),
+        Key::Second(first, _) => format!("{}'", name(ir, atoms, *first, depth)),
         Key::Sum(sum) => format!("({})", within(ir, atoms, sum, depth)),
         Key::Max(a, b) => format!("max({}, {})", inner(a), inner(b)),
     }

@@ -18,6 +18,7 @@ use super::loops::Obligation;
 use super::numbers;
 use super::pointer::{Pointer, Root};
 use super::poly::{AtomId, Poly, Product, Term};
+use super::races::Record;
 use super::range::Range;
 use super::ranges::{Ranges, constant_of, of_register, of_type};
 use super::site::{Requirement, Site};
@@ -82,6 +83,8 @@ pub(super) struct Walk<'k> {
     /// How often a loop's body was walked again. Unknowns of different walks are not the same.
     pub(super) generation: u32,
     pub(super) sites: Vec<Site>,
+    /// The accesses for a proof of races, if somebody wants one.
+    pub(super) records: Option<Vec<Record>>,
 }
 
 impl<'k> Walk<'k> {
@@ -108,6 +111,7 @@ impl<'k> Walk<'k> {
             requirements: Vec::new(),
             generation: 0,
             sites: Vec::new(),
+            records: None,
         };
         for (i, param) in ir.params.iter().enumerate() {
             let i = i as u32;
@@ -154,7 +158,10 @@ impl<'k> Walk<'k> {
 
     pub(super) fn run(&mut self) {
         self.registers();
+        let mark = self.mark();
         self.region(self.ir.body);
+        // What a `return` leaves behind holds at the end of the kernel only.
+        self.back_to(mark);
     }
 
     /// Relates indices with sizes: `tid.x < ntid.x`, and so on.

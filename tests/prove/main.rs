@@ -21,12 +21,16 @@ mod kernels;
 #[path = "../mutants/operators.rs"]
 mod operators;
 
+mod barriers;
 mod conditions;
 mod data_use;
 mod generator;
 mod law;
 mod library;
 mod pitched;
+mod race_kernels;
+mod race_library;
+mod races;
 mod random;
 mod subjects;
 mod verdicts;

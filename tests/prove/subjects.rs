@@ -8,7 +8,7 @@ use crate::kernels::{Arg, Subject, subjects};
 use crate::law::{Shown, counts, judge, number};
 use crate::operators::mutants;
 
-fn values(subject: &Subject, ir: &tilewright::ir::KernelIr) -> LaunchValues {
+pub(crate) fn values(subject: &Subject, ir: &tilewright::ir::KernelIr) -> LaunchValues {
     let arguments = subject.args().iter().zip(&ir.params).map(|(arg, param)| match arg {
         Arg::Int(value) => LaunchValue::Integer((*value).into()),
         Arg::Buffer(bytes) => {

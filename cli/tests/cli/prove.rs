@@ -50,6 +50,23 @@ fn an_open_access_is_named_with_its_line() {
 }
 
 #[test]
+fn races_are_listed_beside_bounds() {
+    let path = file("apart.kir", "st %y, %t, %v");
+    let said = text(&tilewright(&["prove", &path]).stdout);
+    let races = "`copy`: 2 allocations: 1 without races in every launch, 1 by conditions on the launch, 0 open, 0 assumed\nno race if: 1 >= nctaid.x";
+    assert!(said.contains(races), "{said}");
+
+    let path = file("same.kir", "%zero = const 0 : i32\n    st %y, %zero, %v");
+    let output = tilewright(&["prove", &path, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let races = &json[0]["races"];
+    assert_eq!(races["complete"], false);
+    let open = &races["allocations"][1];
+    assert_eq!((&open["name"], &open["verdict"]), (&"y".into(), &"open".into()));
+    assert_eq!(open["first"]["location"], format!("{path}:7:5"));
+}
+
+#[test]
 fn bad_input_is_refused() {
     for name in ["sm90a_nothing", "/nowhere/kernel.kir"] {
         let output = tilewright(&["prove", name]);

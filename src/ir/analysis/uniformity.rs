@@ -19,6 +19,9 @@
 //! * after an `if` that some threads leave by `break` or `continue` and others do not: for
 //!   `continue` up to the end of the loop body, for `break` up to the end of the loop.
 //!
+//! A load from a uniform address counts as uniform, unless the caller asks for values that do not
+//! depend on data (`without_data`).
+//!
 //! A divergent `return` makes nothing after it divergent, because barriers do not wait for threads
 //! that have returned. The analysis iterates to a fixed point. Its flags only ever rise, so it
 //! needs at most as many rounds as there are values; two or three are typical.
@@ -45,18 +48,30 @@ pub(in crate::ir) enum Scope {
 }
 
 /// The result of the divergence analysis.
-pub(in crate::ir) struct Uniformity {
+pub(crate) struct Uniformity {
     ops: Vec<Option<OpId>>,
+    values: Vec<bool>,
 }
 
 impl Uniformity {
     /// Analyses a kernel whose structure is verified.
     pub(in crate::ir) fn new(ir: &KernelIr, scope: Scope) -> Uniformity {
+        Uniformity::of(ir, scope, false)
+    }
+
+    /// Analyses the threads of a block. Whatever depends on memory is divergent, because another
+    /// thread may write it between two threads' loads.
+    pub(crate) fn without_data(ir: &KernelIr) -> Uniformity {
+        Uniformity::of(ir, Scope::Block, true)
+    }
+
+    fn of(ir: &KernelIr, scope: Scope, is_strict: bool) -> Uniformity {
         let is_warp = |[x, y, z]: [u32; 3]| x.saturating_mul(y).saturating_mul(z) <= 32;
         let scope = if ir.bounds.block.is_some_and(is_warp) { Scope::Warp } else { scope };
         let mut flow = Flow {
             ir,
             scope,
+            is_strict,
             values: vec![false; ir.values.len()],
             vars: vec![false; ir.vars.len()],
             butterflies: Butterflies::new(ir),
@@ -68,12 +83,18 @@ impl Uniformity {
         while std::mem::take(&mut flow.changed) {
             flow.region(ir.body, None);
         }
-        Uniformity { ops: flow.ops }
+        Uniformity { ops: flow.ops, values: flow.values }
+    }
+
+    /// Returns whether threads may see different values in the same execution of the operation that
+    /// defines the value.
+    pub(crate) fn is_divergent(&self, value: Value) -> bool {
+        self.values.get(value.index()).copied().unwrap_or(true)
     }
 
     /// Returns the branch or loop that keeps some threads from reaching `op`, or `None` if all
     /// reach it.
-    pub(in crate::ir) fn divergence_of(&self, op: OpId) -> Option<OpId> {
+    pub(crate) fn divergence_of(&self, op: OpId) -> Option<OpId> {
         self.ops.get(op.index()).copied().flatten()
     }
 }
@@ -81,6 +102,8 @@ impl Uniformity {
 struct Flow<'k> {
     ir: &'k KernelIr,
     scope: Scope,
+    /// Whether loads from memory that may change are divergent.
+    is_strict: bool,
     /// For each value, whether it is divergent.
     values: Vec<bool>,
     /// For each variable, whether it may hold a divergent value.
@@ -178,7 +201,8 @@ impl Flow<'_> {
                 _,
             ) => {
                 let some = self.scope == Scope::Block && cause.is_some();
-                divergent = some || self.is_divergent(*id) || self.is_divergent(*threads);
+                divergent =
+                    some || self.is_strict || self.is_divergent(*id) || self.is_divergent(*threads);
             }
             (Op::Thread(Thread::VolatileSreg { reg }), _) => {
                 divergent = match reg {
@@ -189,10 +213,11 @@ impl Flow<'_> {
             }
             // Each thread has its own local memory.
             (Op::Mem(Mem::Ld { base, .. } | Mem::LdVec { base, .. }), _) => {
-                divergent |= matches!(
-                    ir.type_of(*base),
-                    Type::Pointer { space: Space::Local | Space::Generic, .. }
-                );
+                divergent |= match ir.type_of(*base) {
+                    Type::Pointer { space: Space::Local | Space::Generic, .. } => true,
+                    Type::Pointer { space: Space::Const, .. } => false,
+                    _ => self.is_strict,
+                };
             }
             (_, own_result) => {
                 divergent |= own_result;
@@ -287,7 +312,7 @@ impl Flow<'_> {
             }
             Warp::Redux { value, members, .. } => [is(value) || is(members); 2],
             Warp::Elect { members } => [!of_warp || is(members), true],
-            Warp::Activemask {} => [!of_warp, true],
+            Warp::Activemask {} => [self.is_strict || !of_warp, true],
             Warp::BarWarp { .. } => [false; 2],
         }
     }

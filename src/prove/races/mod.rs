@@ -1,0 +1,345 @@
+//! Proves that the threads of a kernel do not race, by comparing two of them.
+//!
+//! Two threads race if both access the same byte, one of them writes, and nothing orders the two
+//! accesses. `phase.rs` finds the pairs of accesses that no block barrier orders. `overlap.rs` shows
+//! for such a pair that only one and the same thread can touch the same byte twice: it renames the
+//! unknowns that differ between threads (`twin.rs`), and takes the difference of both offsets apart.
+//!
+//! Blocks are never ordered, so for global memory also two threads of different blocks are compared.
+//! Buffers that a launch may write do not overlap other buffers, as Rust's borrows say.
+
+mod overlap;
+mod phase;
+mod record;
+mod report;
+mod twin;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+pub(super) use record::Record;
+pub use report::{Contention, OpenPair, RaceProof, RaceVerdict};
+
+use super::claim::Deps;
+use super::condition::Condition;
+use super::pointer::Root;
+use super::proof::closure;
+use super::site::Requirement;
+use super::walk::Walk;
+use crate::ir::op::{AsyncCopy, MemScope, Mma, Op, SpecialReg, Thread};
+use crate::ir::types::Space;
+use crate::ir::{Entity, Kernel, KernelIr, OpId, Signature, Value, ValueDef};
+use overlap::{Answer, Overlap};
+use phase::Phases;
+use twin::{Pair, Twins};
+
+/// How many pairs of accesses to an allocation are compared.
+const PAIRS: usize = 20_000;
+
+impl<P> Kernel<P> {
+    /// Shows for each buffer and shared allocation that no two threads race for it, or names two
+    /// accesses that may race.
+    ///
+    /// Barriers of the block and atomics count. What asynchronous copies, mbarriers, `wgmma` or
+    /// other blocks of a cluster access stays open, and so do named barriers and warp barriers.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::prove::RaceVerdict;
+    ///
+    /// type Params = (Global<f32>, GlobalMut<f32>);
+    /// let reverse = |barrier: bool| {
+    ///     Kernel::<Params>::build("reverse", Target::SM_80, move |k, (x, y)| {
+    ///         k.block_size([64, 1, 1]);
+    ///         let (i, tile) = (k.thread_idx().x, k.shared::<f32>(64));
+    ///         tile.store(i, x.load(i));
+    ///         if barrier {
+    ///             k.barrier();
+    ///         }
+    ///         y.store(i, tile.load(63 - i));
+    ///     })
+    /// };
+    /// assert!(reverse(true)?.prove_races().is_complete());
+    /// let proof = reverse(false)?.prove_races();
+    /// let open = proof.allocations().iter().find(|one| !one.verdict.is_settled()).unwrap();
+    /// assert!(matches!(&open.verdict, RaceVerdict::Open(pair) if pair.first.0 == "st"), "{proof}");
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn prove_races(&self) -> RaceProof {
+        prove(self.ir(), self.signature())
+    }
+}
+
+/// What is known about an allocation.
+enum Found {
+    Relies(Deps),
+    Open { reason: String, first: OpId, second: OpId },
+    Assumed(&'static str),
+}
+
+fn prove(ir: &KernelIr, signature: &Signature) -> RaceProof {
+    let mut walk = Walk::new(ir);
+    walk.records = Some(Vec::new());
+    walk.add_signature(signature);
+    walk.run();
+    let records = walk.records.take().unwrap_or_default();
+    let mut found = Races::new(ir, walk).all(&records);
+    found.sort_by(|a, b| (a.space.to_string(), &a.name).cmp(&(b.space.to_string(), &b.name)));
+    let mut conditions = Vec::new();
+    let allocations = found.into_iter().map(|one| one.public(ir, &mut conditions)).collect();
+    RaceProof { kernel: ir.name.clone(), allocations, conditions }
+}
+
+/// An allocation with what was found.
+struct Result {
+    name: String,
+    space: Space,
+    accesses: usize,
+    found: Found,
+    requirements: Vec<(usize, Condition)>,
+    is_whole: bool,
+}
+
+impl Result {
+    fn public(self, ir: &KernelIr, conditions: &mut Vec<Condition>) -> Contention {
+        let at = |op: OpId| (ir.ops[op].op.name(), ir.location_of(op));
+        let verdict = match self.found {
+            Found::Relies(_) if !self.is_whole => {
+                RaceVerdict::Assumed("a condition on the launch that is too large to be evaluated")
+            }
+            Found::Relies(_) if self.requirements.is_empty() => RaceVerdict::Proved,
+            Found::Relies(_) => {
+                let index = |(_, condition): (usize, Condition)| {
+                    let known = conditions.iter().position(|known| *known == condition);
+                    known.unwrap_or_else(|| {
+                        conditions.push(condition);
+                        conditions.len() - 1
+                    })
+                };
+                RaceVerdict::Condition(self.requirements.into_iter().map(index).collect())
+            }
+            Found::Open { reason, first, second } => {
+                RaceVerdict::Open(OpenPair { reason, first: at(first), second: at(second) })
+            }
+            Found::Assumed(what) => RaceVerdict::Assumed(what),
+        };
+        let (name, space, accesses) = (self.name, self.space, self.accesses);
+        Contention { name, space, accesses, verdict }
+    }
+}
+
+struct Races<'k> {
+    ir: &'k KernelIr,
+    walk: Walk<'k>,
+    phases: Phases<'k>,
+    registers: HashSet<SpecialReg>,
+    twins: HashMap<Pair, Twins>,
+}
+
+impl<'k> Races<'k> {
+    fn new(ir: &'k KernelIr, walk: Walk<'k>) -> Races<'k> {
+        let ops = ir.reached_ops();
+        let used: HashSet<Value> = ops.iter().flat_map(|op| ir.ops[*op].op.operands()).collect();
+        let registers = ops.into_iter().filter_map(|op| match ir.ops[op].op {
+            Op::Thread(Thread::Sreg { reg }) => {
+                ir.ops[op].results.iter().any(|result| used.contains(result)).then_some(reg)
+            }
+            _ => None,
+        });
+        let registers = registers.collect();
+        Races { ir, walk, phases: Phases::new(ir), registers, twins: HashMap::new() }
+    }
+
+    fn all(mut self, records: &[Record]) -> Vec<Result> {
+        let ir = self.ir;
+        let mut by_root: BTreeMap<(u32, usize), Vec<&Record>> = BTreeMap::new();
+        let mut strays: Vec<&Record> = Vec::new();
+        for record in records {
+            match record.root {
+                Root::Param(param) => by_root.entry((0, param as usize)).or_default().push(record),
+                Root::Shared(shared) | Root::Remote(shared) => {
+                    by_root.entry((1, shared.index())).or_default().push(record);
+                }
+                // Each thread has its own, and constants do not change.
+                Root::Local(_) | Root::Array(_) if !record.is_store => {}
+                Root::Local(_) => {}
+                Root::Array(_) | Root::Integer | Root::Unknown => strays.push(record),
+            }
+        }
+        let ops = ir.reached_ops();
+        let inline = ops.iter().any(|op| matches!(ir.ops[*op].op, Op::Inline(_)));
+        let products = ops.iter().copied().find(|op| {
+            matches!(
+                ir.ops[*op].op,
+                Op::Mma(
+                    Mma::Wgmma { .. }
+                        | Mma::WgmmaRs { .. }
+                        | Mma::WgmmaSp { .. }
+                        | Mma::WgmmaRsSp { .. }
+                )
+            )
+        });
+        let mut results = Vec::new();
+        for ((kind, index), records) in by_root {
+            let (name, space) = match records[0].root {
+                Root::Param(param) => match ir.params.get(param as usize) {
+                    Some(param) => (param.name.clone(), Space::Global),
+                    None => continue,
+                },
+                Root::Shared(shared) | Root::Remote(shared) => (shared.to_string(), Space::Shared),
+                Root::Local(_) | Root::Array(_) | Root::Integer | Root::Unknown => continue,
+            };
+            let _ = index;
+            let writes = records.iter().any(|record| record.is_store);
+            let stray = strays.iter().find(|stray| stray.is_store || writes);
+            let open = |reason: &str, first: OpId, second: OpId| Found::Open {
+                reason: reason.to_owned(),
+                first,
+                second,
+            };
+            let found = if let Some(stray) = stray {
+                open("the pointer's allocation is not known", stray.op, records[0].op)
+            } else if let Some(op) = products.filter(|_| kind == 1) {
+                open("`wgmma` reads shared memory until a later wait", op, records[0].op)
+            } else {
+                self.allocation(&records)
+            };
+            let found = match found {
+                Found::Relies(_) if inline => Found::Assumed("inline PTX"),
+                found => found,
+            };
+            results.push(self.result(name, space, records.len(), found, records[0].op));
+        }
+        for op in ops {
+            if let Op::AsyncCopy(
+                AsyncCopy::CpAsyncBulkTensorStore { map, .. }
+                | AsyncCopy::CpReduceAsyncBulkTensor { map, .. },
+            ) = &ir.ops[op].op
+                && let ValueDef::Param(param) = ir.values[*map].def
+                && let Some(param) = ir.params.get(param as usize)
+                && !results.iter().any(|known| known.name == param.name)
+            {
+                let reason = "tensor copies, whose boxes are not compared".to_owned();
+                let found = Found::Open { reason, first: op, second: op };
+                results.push(self.result(param.name.clone(), Space::Global, 1, found, op));
+            }
+        }
+        results
+    }
+
+    fn result(
+        &self,
+        name: String,
+        space: Space,
+        accesses: usize,
+        found: Found,
+        at: OpId,
+    ) -> Result {
+        let (mut requirements, mut is_whole) = (Vec::new(), true);
+        if let Found::Relies(deps) = found {
+            let place = (self.ir.ops[at].op.name(), self.ir.location_of(at));
+            for i in closure(&self.walk.requirements, deps) {
+                let requirement = &self.walk.requirements[i];
+                if matches!(requirement, Requirement::Loop { .. }) {
+                    continue;
+                }
+                match Condition::new(self.ir, &self.walk.atoms, requirement, place) {
+                    Some(condition) => requirements.push((i, condition)),
+                    None => is_whole = false,
+                }
+            }
+        }
+        Result { name, space, accesses, found, requirements, is_whole }
+    }
+
+    /// Compares all accesses to an allocation with one another.
+    fn allocation(&mut self, records: &[&Record]) -> Found {
+        if !records.iter().any(|record| record.is_store) {
+            return Found::Relies(0);
+        }
+        let (mut deps, mut pairs) = (0, 0);
+        for (i, a) in records.iter().enumerate() {
+            for b in &records[i..] {
+                if !(a.is_store || b.is_store) {
+                    continue;
+                }
+                pairs += 1;
+                let found = if pairs > PAIRS {
+                    Err("the kernel has too many accesses".to_owned())
+                } else {
+                    self.pair(a, b)
+                };
+                match found {
+                    Ok(own) => deps |= own,
+                    Err(reason) => return Found::Open { reason, first: a.op, second: b.op },
+                }
+            }
+        }
+        Found::Relies(deps)
+    }
+
+    /// Returns what it relies on that two threads do not race with these accesses.
+    fn pair(&mut self, a: &Record, b: &Record) -> std::result::Result<Deps, String> {
+        for record in [a, b] {
+            if let Root::Remote(_) = record.root {
+                return Err("another block of the cluster may access it".to_owned());
+            }
+            if let Some(reason) = record.asynchronous {
+                return Err(reason.to_owned());
+            }
+        }
+        let is_global = matches!(a.root, Root::Param(_));
+        let scopes = match (a.atomic, b.atomic) {
+            (Some((x, size)), Some((y, other))) if size == other => Some([x, y]),
+            _ => None,
+        };
+        let is_wide = |scope: MemScope| matches!(scope, MemScope::Gpu | MemScope::Sys);
+        if scopes.is_some_and(|scopes| !is_global || scopes.into_iter().all(is_wide)) {
+            return Ok(0);
+        }
+        let mut deps = 0;
+        if is_global {
+            match self.decide(Pair::Grid, a, b) {
+                Answer::Apart(own) => return Ok(own),
+                Answer::SameThread(own) if !(a.is_collective || b.is_collective) => return Ok(own),
+                Answer::SameThread(own) | Answer::SameBlock(own) => deps |= own,
+                Answer::Unknown => return Err(self.unknown(a, b, "two blocks")),
+            }
+            if scopes.is_some() {
+                return Ok(deps);
+            }
+        }
+        let depth = self.phases.loops(self.ir.ops[a.op].region).len();
+        for relation in self.phases.relations(a.op, b.op) {
+            // One warp executes the matrix operation once.
+            let is_once = a.op == b.op && relation.len() == depth;
+            let is_thread = is_once || !(a.is_collective || b.is_collective);
+            match self.decide(Pair::Block(relation), a, b) {
+                Answer::Apart(own) => deps |= own,
+                Answer::SameThread(own) if is_thread => deps |= own,
+                Answer::SameThread(_) | Answer::SameBlock(_) | Answer::Unknown => {
+                    return Err(self.unknown(a, b, "two threads"));
+                }
+            }
+        }
+        Ok(deps)
+    }
+
+    fn decide(&mut self, pair: Pair, a: &Record, b: &Record) -> Answer {
+        let index = self.twins.len() as u32;
+        let twins =
+            self.twins.entry(pair).or_insert_with_key(|pair| Twins::new(pair.clone(), index));
+        Overlap::new(&mut self.walk, &self.phases, twins, &self.registers).decide(a, b)
+    }
+
+    /// Says what is not known about a pair.
+    fn unknown(&self, a: &Record, b: &Record, who: &str) -> String {
+        let show = |record: &Record| match &record.bytes {
+            Some((offset, bytes)) => {
+                let offset = super::show::poly(self.ir, &self.walk.atoms, offset);
+                format!("{bytes} bytes at {offset}")
+            }
+            None => "unknown bytes".to_owned(),
+        };
+        format!("{who} may touch the same byte, without a barrier: {} and {}", show(a), show(b))
+    }
+}
