@@ -96,7 +96,7 @@ impl Phases<'_> {
 
     /// An index from 0 to 4095.
     fn index(&mut self) -> String {
-        let index = match self.rng.below(14) {
+        match self.rng.below(14) {
             0..=2 => self.op("add %t, %row"),
             3 => {
                 let c = self.constant();
@@ -159,8 +159,7 @@ impl Phases<'_> {
                 self.op(&format!("rem {turned}, %k64"))
             }
             _ => self.constant(),
-        };
-        index
+        }
     }
 
     fn access(&mut self) {
