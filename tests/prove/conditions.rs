@@ -193,3 +193,21 @@ fn choices_settle_where_a_guard_contradicts_one_side() {
     let arguments = [buffer(4), buffer(0), buffer(32), n(10), n(20), n(32)];
     needs(&kernel.prove(), 4, &arguments, 1, 9 * 32 + 20);
 }
+
+/// Both ends are tested, although each would follow from the other one and itself.
+#[test]
+fn conditions_do_not_follow_from_themselves() {
+    let kernel = Kernel::<(GlobalMut<f32>, i64)>::build("one", Target::SM_80, |k, (y, l)| {
+        let one = k.shared::<f32>(1);
+        one.store(l, 1.0);
+        k.barrier();
+        y.store(0, one.load(0));
+    })
+    .unwrap();
+    let proof = kernel.prove();
+    assert!(proof.is_complete(), "{proof}");
+    for l in [-5, -1, 0, 1] {
+        let arguments = [buffer(1), LaunchValue::Integer(l)];
+        assert_eq!(holds(&proof, 1, 32, &arguments), l == 0, "{l}: {proof}");
+    }
+}
