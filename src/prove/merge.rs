@@ -7,7 +7,6 @@ use super::atom::Key;
 use super::claim::{Deps, MAX_DEPS};
 use super::facts::Presume;
 use super::poly::Poly;
-use super::proof::closure;
 use super::site::Requirement;
 use super::walk::Walk;
 
@@ -15,43 +14,34 @@ impl Walk<'_> {
     /// Replaces each requirement that follows from others by a reference to them.
     pub(super) fn merge_requirements(&mut self) {
         let count = self.requirements.len().min(MAX_DEPS);
-        let used = self.used_requirements();
+        let used = self.closure(self.sites.iter().fold(0, |used, site| used | site.deps()));
         let is_used = |i: &usize| used >> i & 1 == 1;
         let lens: Vec<Option<u32>> =
             self.requirements.iter().map(|requirement| self.buffer_of(requirement)).collect();
         for i in (0..count).filter(is_used) {
-            let found = (0..count)
-                .filter(is_used)
-                .filter(|j| *j != i && lens[*j] == lens[i])
-                .find_map(|j| {
-                    let strong = &self.requirements[j];
-                    let deps = self.follows(&self.requirements[i], strong)? | 1 << j;
-                    // Two requirements must not vouch for one another.
-                    let is_circular = closure(&self.requirements, deps).contains(&i);
-                    (!is_circular).then_some(deps)
-                });
-            if let Some(deps) = found {
-                let deps = deps | self.requirements[i].deps();
+            let others = (0..count).filter(is_used).filter(|j| *j != i && lens[*j] == lens[i]);
+            let mut found = others.filter_map(|j| {
+                let own = self.follows(&self.requirements[i], &self.requirements[j])?;
+                Some(own | 1 << j | self.requirements[i].deps())
+            });
+            // Nothing follows from itself.
+            if let Some(deps) = found.find(|deps| self.closure(*deps) >> i & 1 == 0) {
                 self.requirements[i] = Requirement::Follows { deps };
             }
         }
     }
 
-    /// Returns the requirements that sites rely on.
-    fn used_requirements(&self) -> Deps {
-        let mut used = self.sites.iter().fold(0, |used, site| used | site.deps());
-        loop {
-            let mut all = used;
-            for (i, requirement) in self.requirements.iter().enumerate().take(MAX_DEPS) {
-                if used >> i & 1 == 1 {
-                    all |= requirement.deps();
-                }
-            }
-            if all == used {
-                return used;
-            }
-            used = all;
+    /// Returns the requirements, and all that they rely on.
+    fn closure(&self, deps: Deps) -> Deps {
+        let (mut all, mut left) = (deps, deps);
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let own = self.requirements.get(i).map_or(0, Requirement::deps);
+            left |= own & !all;
+            all |= own;
         }
+        all
     }
 
     /// Returns the buffer whose length the requirement is about.

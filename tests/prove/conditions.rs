@@ -1,6 +1,6 @@
 //! Conditions on the launch: what they say, and whether launches fulfil them.
 
-use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+use tilewright::ir::{Global, GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict};
 
 fn texts(proof: &Proof) -> Vec<String> {
@@ -90,4 +90,124 @@ fn open_accesses_name_their_line_and_what_is_missing() {
     let Verdict::Checked(reason) = &one.verdict else { panic!("{proof}") };
     assert!(reason.contains(">= 0"), "{reason}");
     assert!(proof.to_string().starts_with("`gather`: 3 obligations"), "{proof}");
+}
+
+/// Asserts that the kernel has no open access, and that a launch fulfils its conditions exactly if
+/// the buffer of parameter `buffer` has at least `needed` elements.
+#[track_caller]
+fn needs(proof: &Proof, blocks: u32, arguments: &[LaunchValue], buffer: usize, needed: u64) {
+    assert!(proof.is_complete(), "{proof}");
+    let with = |len: u64| {
+        let mut arguments = arguments.to_vec();
+        arguments[buffer] = LaunchValue::Buffer { len, alignment: 256 };
+        holds(proof, blocks, 32, &arguments)
+    };
+    assert!(with(needed), "{needed} elements are refused: {proof}");
+    assert!(!with(needed - 1), "{} elements are accepted: {proof}", needed - 1);
+}
+
+#[test]
+fn blocks_that_are_divided_into_heads_and_tiles_need_their_rows() {
+    type Params = (GlobalMut<f32>, [i32; 3], [i64; 2]);
+    let kernel = Kernel::<Params>::build_with(
+        KernelOptions::default().block([32, 1, 1]),
+        "rows",
+        Target::SM_80,
+        |k, (y, [tiles, heads, rows], [of_row, of_head])| {
+            let block = k.block_idx().x;
+            let (tile, head) = (block % tiles, block / tiles % heads);
+            let row = tile * 32 + k.thread_idx().x;
+            let at = row.cvt::<i64>() * of_row + head.cvt::<i64>() * of_head;
+            k.if_(row.lt(rows), |_| y.store(at, 1.0));
+        },
+    )
+    .unwrap();
+    let n = LaunchValue::Integer;
+    // 3 heads of 70 rows in tiles of 32: the last element is row 69 of head 2.
+    let arguments = [buffer(0), n(3), n(3), n(70), n(4), n(1000)];
+    needs(&kernel.prove(), 9, &arguments, 0, 69 * 4 + 2 * 1000 + 1);
+}
+
+#[test]
+fn shifts_by_unknown_amounts_are_quotients() {
+    type Params = (Global<i32>, GlobalMut<i32>, i32, u32);
+    let kernel = Kernel::<Params>::build_with(
+        KernelOptions::default().block([32, 1, 1]),
+        "pages",
+        Target::SM_80,
+        |k, (table, y, n, bits)| {
+            let i = k.block_idx().x * 32 + k.thread_idx().x;
+            let token = i & ((k.constant(1) << bits) - 1);
+            k.if_(i.lt(n), |_| y.store(token, table.load(i >> bits)));
+        },
+    )
+    .unwrap();
+    let n = LaunchValue::Integer;
+    // 100 tokens in pages of 16: 7 pages.
+    let arguments = [buffer(1000), buffer(1000), n(100), n(4)];
+    needs(&kernel.prove(), 4, &arguments, 0, 7);
+    needs(&kernel.prove(), 4, &arguments, 1, 16);
+    // Such a shift gives 0.
+    assert!(!holds(&kernel.prove(), 4, 32, &[buffer(1000), buffer(1000), n(100), n(40)]));
+}
+
+#[test]
+fn unsigned_comparisons_exclude_negative_indices() {
+    type Params = (Global<i32>, Global<f32>, GlobalMut<f32>, i32);
+    let build = |is_unsigned: bool| {
+        let options = KernelOptions::default().block([32, 1, 1]);
+        Kernel::<Params>::build_with(options, "gather", Target::SM_80, |k, (index, x, y, n)| {
+            let i = k.thread_idx().x;
+            let from = index.load(i);
+            let is_in = match is_unsigned {
+                true => from.cvt::<u32>().lt(n.cvt::<u32>()),
+                false => from.lt(n),
+            };
+            k.if_(is_in, |_| y.store(i, x.load(from)));
+        })
+        .unwrap()
+    };
+    let n = LaunchValue::Integer;
+    needs(&build(true).prove(), 1, &[buffer(32), buffer(0), buffer(32), n(50)], 1, 50);
+    assert!(!build(false).prove().is_complete(), "{}", build(false).prove());
+}
+
+#[test]
+fn choices_settle_where_a_guard_contradicts_one_side() {
+    type Params = (Global<i32>, Global<f32>, GlobalMut<f32>, [i32; 2], i64);
+    let kernel = Kernel::<Params>::build_with(
+        KernelOptions::default().block([32, 1, 1]),
+        "paged",
+        Target::SM_80,
+        |k, (table, x, y, [pages, n], of_page)| {
+            let i = k.thread_idx().x;
+            let page = table.load(k.block_idx().x);
+            // No page has no elements.
+            let left = (page.ge(0) & page.lt(pages)).select(n, 0);
+            let at = page.cvt::<i64>() * of_page + i.cvt::<i64>();
+            k.if_(i.lt(left), |_| y.store(i, x.load(at)));
+        },
+    )
+    .unwrap();
+    let n = LaunchValue::Integer;
+    let arguments = [buffer(4), buffer(0), buffer(32), n(10), n(20), n(32)];
+    needs(&kernel.prove(), 4, &arguments, 1, 9 * 32 + 20);
+}
+
+/// Both ends are tested, although each would follow from the other one and itself.
+#[test]
+fn conditions_do_not_follow_from_themselves() {
+    let kernel = Kernel::<(GlobalMut<f32>, i64)>::build("one", Target::SM_80, |k, (y, l)| {
+        let one = k.shared::<f32>(1);
+        one.store(l, 1.0);
+        k.barrier();
+        y.store(0, one.load(0));
+    })
+    .unwrap();
+    let proof = kernel.prove();
+    assert!(proof.is_complete(), "{proof}");
+    for l in [-5, -1, 0, 1] {
+        let arguments = [buffer(1), LaunchValue::Integer(l)];
+        assert_eq!(holds(&proof, 1, 32, &arguments), l == 0, "{l}: {proof}");
+    }
 }
