@@ -9,6 +9,7 @@ use crate::runtime::Buffer;
 /// other, `Counts` if each group has room for the same number of rows.
 ///
 /// Nothing checks them. Bounds that are not ascending, or exceed the rows of A, give a wrong D.
+/// Negative ones access memory before the buffers, which only a load with checks catches.
 #[derive(Clone, Copy, Debug)]
 pub enum GroupRows<'h> {
     /// The groups follow each other: the first row of each, ascending, then the end of the last

@@ -11,6 +11,7 @@ use tilewright::kernels::scaled_gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
+use tilewright::tensor::pipeline::Raster;
 
 use super::matrix::{Real, UNTOUCHED, devices};
 use crate::support::rng::Rng;
@@ -326,6 +327,12 @@ fn groups() {
                 check_rows::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, Some(rows), 1);
             }
         }
+        // Blocks that find no tile, in strips of a single row of tiles.
+        let rows = Rows::Starts(vec![0, 20]);
+        let config = grouped([64, 64], BScaleBlock::Square128);
+        let config = ScaledGemmConfig { raster: Raster::Swizzle { width: 1 }, ..config };
+        let problem = rows.problem(200, 128);
+        check_rows::<f8e4m3, f8e4m3, bf16>(&device, config, &problem, Some(&rows), 1);
         // All groups are empty, and D has rows of no group.
         let rows = Rows::Counts(vec![0; 4], 16);
         let (problem, config) = (rows.problem(64, 128), grouped([64, 64], BScaleBlock::Square128));

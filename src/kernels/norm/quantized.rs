@@ -79,7 +79,7 @@ fn lanes_of_block(input: Scalar) -> u32 {
 /// A [`Norm`](super::Norm) whose results are quantised as by
 /// [`Quantize`](crate::kernels::quantize::Quantize) with
 /// [`Row128`](crate::kernels::quantize::ScaleBlock::Row128): A of a
-/// [`ScaledGemm`](crate::kernels::scaled_gemm::ScaledGemm), without a matrix in between. `D` is
+/// [`ScaledGemm`](crate::kernels::scaled_gemm::ScaledGemm), without writing the unquantised matrix. `D` is
 /// [`f8e4m3`](crate::ir::f8e4m3) or [`f8e5m2`](crate::ir::f8e5m2). The results of the norm are not
 /// rounded before they are quantised.
 ///
@@ -244,8 +244,8 @@ fn build(config: &NormConfig, largest: f32) -> Result<Kernel<Untyped>, BuildErro
     Ok(kernel.untyped())
 }
 
-/// Quantises a thread's results. Each of its vectors is in another block, whose other vectors the
-/// adjacent lanes have.
+/// Quantises a thread's results. Each of its vectors is in a different block of 128 columns, and
+/// adjacent lanes hold the rest of the block.
 #[inline]
 fn store<'b>(
     k: &mut Body<'b, '_>,
@@ -263,7 +263,11 @@ fn store<'b>(
     for number in 0..tile.vectors {
         let values: Vec<_> = (&mut *results).take(vector as usize).collect();
         let absolute: Vec<_> = values.iter().map(|value| value.abs()).collect();
-        let mut max = tree(k.constant(0.0), &absolute, |a, b| a.max(b));
+        let column = part.first_column() + number.cast_signed() * part.stride();
+        // Beyond the row are the results of zeros, which a mean can make large.
+        let is_inside = column.lt(part.vector_end());
+        let own = tree(k.constant(0.0), &absolute, |a, b| a.max(b));
+        let mut max = is_inside.select(own, k.constant(0.0));
         let mut distance = lanes / 2;
         while distance > 0 {
             max = max.max(k.shfl_bfly(WARP, max, distance));
@@ -271,8 +275,7 @@ fn store<'b>(
         }
         let Scale { scale, inverse } = Scale::of(max, largest);
         part.store_vector(first, number, values.iter().map(|value| *value * inverse));
-        let column = part.first_column() + number.cast_signed() * part.stride();
-        k.if_(leads & column.lt(part.vector_end()), |_| {
+        k.if_(leads & is_inside, |_| {
             let [to_row, to_block] = scales.strides;
             let at = row.index.cvt::<i32>() * to_row + column / BLOCK * to_block;
             scales.scales.store(at, scale);

@@ -7,9 +7,9 @@ use crate::tensor::pipeline::{PipelineState, TileScheduler, TmaPipeline};
 use super::config::ScaledGemmConfig;
 use super::kernel::Sizes;
 
-/// The scales of a tile's columns, in as many stages as A and B have. A warp copies them
-/// asynchronously, because they may lie anywhere in memory, and TMA could not read them. The states
-/// of the ring of A and B are also those of this ring.
+/// The scales of a tile's columns, in as many stages as A and B have, so that both rings share one
+/// [`PipelineState`]. A warp copies them with `cp.async`, because TMA cannot read any stride. Each
+/// warp of a consumer releases a stage, because it reads the scales with plain loads.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnScales<'b> {
     ring: Val<'b, Shared<f32>>,

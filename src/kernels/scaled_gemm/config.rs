@@ -36,8 +36,9 @@ pub enum LaunchOverlap {
 ///
 /// Get one from [`new`](ScaledGemmConfig::new), or measure the
 /// [`candidates`](ScaledGemmConfig::candidates), and pass it to
-/// [`ScaledGemm::new`](super::ScaledGemm::new). Every configuration runs every problem with its
-/// `b_block` and `batch`; the fields other than these and `d` affect only the speed. A configuration prints as a name, which parses back:
+/// [`ScaledGemm::new`](super::ScaledGemm::new). A configuration runs any problem with the same
+/// `b_block` and `batch`; apart from these and `d`, its fields affect only the speed. It prints as a
+/// name, which parses back:
 ///
 /// ```
 /// use tilewright::ir::Target;
@@ -68,7 +69,7 @@ pub struct ScaledGemmConfig {
     pub cluster: [u32; 2],
     /// Which elements of B share a scale. A kernel runs only problems with the same.
     pub b_block: BScaleBlock,
-    /// Whether the kernel runs batches of equal GEMMs, or grouped GEMMs; there is no `Ragged` one.
+    /// Whether the kernel runs batches of equal GEMMs, or grouped GEMMs. `Ragged` is not supported.
     pub batch: BatchMode,
     /// The order in which blocks compute tiles.
     pub raster: Raster,

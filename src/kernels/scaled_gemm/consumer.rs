@@ -54,10 +54,10 @@ pub(super) struct Consumer<'p, 'a, 'b> {
 
 crate::values! {
     /// A tile that a consumer has found ahead of its work.
-    struct Ahead<'b> {
+    struct NextTile<'b> {
         tile: GroupTile<'b>,
-        /// Whether all rows of the consumer are behind the end of the tile's group.
-        is_behind: Val<'b, bool>,
+        /// Whether all of the consumer's rows lie past the end of the tile's group.
+        is_past_end: Val<'b, bool>,
     }
 }
 
@@ -70,16 +70,16 @@ struct ScaleIndices<'b> {
     offset: Val<'b, i32>,
 }
 
-/// A thread's scales. The four lanes of a quad have the same rows, so each loads the scales of
-/// another step, and they pass them to each other.
+/// A thread's scales. The four lanes of a quad need the same rows, so each lane loads a different
+/// one of four steps, and they exchange the scales with shuffles.
 #[derive(Clone, Copy)]
 struct Scales<'b> {
     /// The scales of one of the four steps around the current one: A's, then B's.
     now: Registers<'b, f32>,
     /// Those of one of the four steps after them.
     next: Registers<'b, f32>,
-    /// The products of A's scales with those of B in the next step, for each scale of B. Without
-    /// scales of B here, A's scales.
+    /// A's scales times those of B, computed one step ahead, for each block of 128 columns. With
+    /// [`BScaleBlock::Row128`](super::BScaleBlock::Row128), A's scales.
     products: Registers<'b, f32>,
 }
 
@@ -104,7 +104,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         });
         let registers = || mma.slice(0).fragment_c::<f32>(k, shape!(rows, columns));
         let acc: Vec<_> = (0..config.blocks()).map(|_| registers()).collect();
-        // A store of no tile reads them, as the verifier sees it.
+        // The verifier cannot see that no tile is stored before the first one is computed.
         acc.iter().for_each(|acc| acc.fill(0.0));
         let (of_a, of_b) = (2 * config.blocks(), plan.column_blocks());
         let scales = Scales {
@@ -112,7 +112,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             next: k.registers(of_a + of_b),
             products: k.registers(of_a * of_b.max(1)),
         };
-        // The first step of a tile loads them; the verifier does not see that the loop comes later.
+        // The verifier cannot see that the first step of a tile loads them.
         scales.next.fill(0.0);
         Consumer {
             plan,
@@ -171,9 +171,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (_, (_, last)) = k.while_(
             (first, start),
             |_, (ahead, _)| walk.is_tile(ahead.tile),
-            |k, (Ahead { tile, is_behind }, (state, previous))| {
+            |k, (NextTile { tile, is_past_end }, (state, previous))| {
                 k.if_else(
-                    is_behind,
+                    is_past_end,
                     |k| {
                         let state = self.skip(k, state);
                         let next = walk.next(k, tile);
@@ -205,16 +205,16 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         k: &mut Body<'c, '_>,
         walk: GroupWalk<'b>,
         tile: GroupTile<'c>,
-    ) -> Ahead<'c>
+    ) -> NextTile<'c>
     where
         'b: 'c,
     {
-        let is_behind = k.if_with(walk.is_tile(tile), false, |k| {
+        let is_past_end = k.if_with(walk.is_tile(tile), false, |k| {
             let (tiles, group): (TileScheduler<'_>, Val<'_, i32>) = (self.tiles, self.group);
-            let is_behind = tiles.is_behind(tile.tile, group * ROWS);
-            is_behind.unwrap_or_else(|| k.constant(false))
+            let is_past_end = tiles.is_behind(tile.tile, group * ROWS);
+            is_past_end.unwrap_or_else(|| k.constant(false))
         });
-        Ahead { tile, is_behind }
+        NextTile { tile, is_past_end }
     }
 
     /// Waits for the stages of a tile and releases them. Returns the state after it.
@@ -225,6 +225,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     {
         k.for_(range(0, self.sizes.steps), state, |k, _, state| {
             self.pipe.wait(state);
+            // Otherwise the stage could be filled again while a warp still waits for it.
+            self.store.barrier().sync();
             k.if_(self.leader, |_| self.pipe.release(state));
             if let Some(columns) = &self.columns {
                 columns.skip(k, state);
@@ -247,8 +249,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         'b: 'c,
     {
         let blocks = self.plan.config.blocks();
-        // The MMAs need only the stage. Where the tile is can be computed while they run: `ptxas`
-        // moves nothing before them across a second wait, which returns at once.
+        // The MMAs need only the stage, so the tile's position is computed while they run. The
+        // second wait returns at once; it stops `ptxas` from hoisting that work above the MMAs.
         self.start(k, state, 0);
         self.pipe.wait(state);
         let (tile, seen) = look(k);
@@ -406,9 +408,9 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
             let mut factors = of_blocks[0].to_vec();
             for (block, next) in (1..).zip(&of_blocks[1..]) {
                 // The group's first column is in this block of 128 or a later one.
-                let is_behind = (offset + first).ge(block * BLOCK);
+                let is_past_end = (offset + first).ge(block * BLOCK);
                 for (factor, next) in factors.iter_mut().zip(*next) {
-                    *factor = is_behind.select(*next, *factor);
+                    *factor = is_past_end.select(*next, *factor);
                 }
             }
             factors

@@ -158,9 +158,9 @@ impl Plan {
         1 << self.config.tile[1].trailing_zeros().min(BLOCK.trailing_zeros())
     }
 
-    /// Returns how many scales of B each thread of a consumer loads for a step: one for each block
-    /// of 128 columns that a tile meets if it starts as late in a block as it can. Scales of single
-    /// columns come through shared memory instead.
+    /// Returns how many scales of B each consumer thread loads per step: the most blocks of 128
+    /// columns that a tile can overlap. It is 0 with `Row128`, whose scales come through shared
+    /// memory.
     #[inline]
     pub(super) fn column_blocks(&self) -> u32 {
         match self.config.b_block {

@@ -19,7 +19,8 @@ use super::problem::{ScaleStrides, ScaledGemmProblem};
 /// The buffers of a launch, for a [`ScaledGemm`]. The [`ScaledGemmProblem`] has their shapes; A, B
 /// and D must start at a multiple of 16 bytes.
 pub struct ScaledGemmArgs<'h, A, B, D> {
-    /// A, (M, K), row-major; for a batch as many, as [`ScaledGemmProblem::batch`] says.
+    /// A, (M, K), row-major. A batch has one A per GEMM, spaced as [`ScaledGemmProblem::batch`]
+    /// says.
     pub a: &'h Buffer<A>,
     /// A's scales, one per row and block of 128 elements.
     pub a_scales: &'h Buffer<f32>,
@@ -65,9 +66,9 @@ impl<A: Element, B: Element, D: Converted> ReadyKernel for ScaledGemm<A, B, D> {
     }
 
     /// # Errors
-    /// Those of [`ScaledGemmProblem::check`]; [`ScaledGemmError::BScales`], [`ScaledGemmError::Batch`] and
-    /// [`ScaledGemmError::GroupRows`] for a problem of another kernel; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// Those of [`ScaledGemmProblem::check`]; [`ScaledGemmError::BScales`],
+    /// [`ScaledGemmError::Batch`] and [`ScaledGemmError::GroupRows`] for a problem that another
+    /// kernel runs; buffers that are too short or misaligned; those of [`Function::launch`].
     fn launch(
         &self,
         problem: &ScaledGemmProblem,

@@ -32,8 +32,8 @@ pub use problem::{BScaleBlock, BatchStrides, ScaleStrides, ScaledBatch, ScaledGe
 /// smaller. The scales are `f32` in any order: see [`ScaleStrides`].
 ///
 /// `A` and `B` are [`f8e4m3`](crate::ir::f8e4m3) or [`f8e5m2`](crate::ir::f8e5m2), and `D` is
-/// `bf16`, `f16` or `f32`. Tensor cores add up 128 products with about 14 bits. The sums of all
-/// blocks are scaled and added in `f32`, so the error does not grow with K.
+/// `bf16`, `f16` or `f32`. Within a block of 128, tensor cores accumulate with about 14 bits. The
+/// blocks' sums are scaled and added in `f32`, so the error hardly grows with K.
 ///
 /// A problem can also be a [batch](ScaledGemmProblem::batched) of such GEMMs, or a [grouped
 /// GEMM](ScaledGemmProblem::grouped), in which each group of rows has its own B.

@@ -326,8 +326,8 @@ impl ScaledGemmProblem {
     /// # Errors
     /// [`ScaledGemmError::Pitch`] if rows are not multiples of 16 bytes, or K is 0;
     /// [`ScaledGemmError::BatchStride`] if matrices are not multiples of 16 bytes apart, or those
-    /// of D overlap; [`ScaledGemmError::TooLarge`] if M or N is above 2^31 - 512, or a scale's
-    /// index above 2^31 - 1.
+    /// of D overlap; [`ScaledGemmError::TooLarge`] if M, N, K or the batch is above
+    /// 2^31 - 512, or a scale's index above 2^31 - 1.
     #[inline]
     pub fn check(&self, bits: u32) -> Result<(), ScaledGemmError> {
         let rows = [("A and B", u64::from(self.k)), ("D", u64::from(self.n) * u64::from(bits / 8))];
@@ -344,7 +344,7 @@ impl ScaledGemmProblem {
             {
                 let bytes = stride.saturating_mul(size);
                 if bytes % 16 != 0 || stride < least {
-                    let least = least * size;
+                    let least = least.saturating_mul(size);
                     return Err(ScaledGemmError::BatchStride { operand, bytes, least });
                 }
             }

@@ -173,6 +173,11 @@ struct Placed<'b, T> {
 }
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
+    /// Returns the barrier of the threads that store together.
+    pub(crate) fn barrier(&self) -> NamedBarrier<'b> {
+        self.barrier
+    }
+
     /// Returns how many columns one store covers, which is the step of the epilogue's column loop.
     pub fn columns(&self) -> u32 {
         self.store.columns

@@ -273,10 +273,14 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// that it yields. If `is_idle` is true, the warp group only waits for the stages and releases
     /// them, and the other values stay as they are. Use it for tiles in which one consumer has
     /// nothing to compute. If `is_idle` is `None`, `body` always runs.
+    ///
+    /// `barrier` synchronises the warp group, so that no stage is released and filled again while
+    /// one of its warps still waits for it.
     #[track_caller]
     pub fn unless<I: IntoValues<'b>>(
         &self,
         is_idle: Option<Val<'b, bool>>,
+        barrier: NamedBarrier<'b>,
         steps: Val<'b, i32>,
         state: PipelineState<'b>,
         others: I,
@@ -289,6 +293,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         let skipped = is_idle.select(steps, 0);
         let state = k.for_(range(k.constant(0), skipped), state, |k, _, state| {
             self.pipe.wait(state);
+            barrier.sync();
             k.if_(self.leader, |_| self.pipe.release(state));
             state.next()
         });

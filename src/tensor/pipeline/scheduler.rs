@@ -456,9 +456,10 @@ impl<'b> GroupWalk<'b> {
     {
         let GroupWalk { tiles, groups }: GroupWalk<'c> = *self;
         let at = groups.seek(k, from, number, tiles.columns);
-        // There are no tiles at the end.
+        // At the end, which has no tiles, nothing may divide by 0.
         let extents = [at.rows.max(1), at.columns.max(1)];
-        let [row, column] = coordinate(k, tiles.raster, number - at.first, extents);
+        let index = at.group.lt(groups.count()).select(number - at.first, k.constant(0));
+        let [row, column] = coordinate(k, tiles.raster, index, extents);
         GroupTile { tile: Tile { row, column, batch: at.group }, number, at }
     }
 }

@@ -98,14 +98,15 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         parts.for_each(k, self.pipe.consumer(), |_, part, state| {
             let is_idle = parts.tiles.is_behind(part.tile, self.threads.group * WGMMA_ROWS);
             let steps = part.steps();
-            let (state, ()) = self.products.unless(is_idle, steps, state, (), |k| {
-                let acc = self.accumulators(k);
-                let state = self.products.multiply(&acc, state, steps, |_| {});
-                parts.sum(k, self.split, part, self.threads, &acc.variables(), |k| {
-                    self.write(k, &acc, part.tile);
+            let (state, ()) =
+                self.products.unless(is_idle, self.threads.barrier, steps, state, (), |k| {
+                    let acc = self.accumulators(k);
+                    let state = self.products.multiply(&acc, state, steps, |_| {});
+                    parts.sum(k, self.split, part, self.threads, &acc.variables(), |k| {
+                        self.write(k, &acc, part.tile);
+                    });
+                    (state, ())
                 });
-                (state, ())
-            });
             state
         });
     }
@@ -144,7 +145,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         let (start, steps) = ((self.pipe.consumer(), none), self.sizes.steps);
         let (_, last) = tiles.for_each(k, start, |_, tile, (state, before)| {
             let is_idle = tiles.is_behind(tile, self.threads.group * WGMMA_ROWS);
-            self.products.unless(is_idle, steps, state, before, |k| {
+            self.products.unless(is_idle, self.threads.barrier, steps, state, before, |k| {
                 let (acc, origin) = (self.accumulators(k), self.origin(before));
                 let state = self.products.run_over(&acc, state, steps, parts, |k, part| {
                     k.if_(before.row.ge(0), |_| self.store.part(origin, &kept, part));
