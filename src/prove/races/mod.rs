@@ -49,7 +49,6 @@ impl<P> Kernel<P> {
     /// type Params = (Global<f32>, GlobalMut<f32>);
     /// let reverse = |barrier: bool| {
     ///     Kernel::<Params>::build("reverse", Target::SM_80, move |k, (x, y)| {
-    ///         k.block_size([64, 1, 1]);
     ///         let (i, tile) = (k.thread_idx().x, k.shared::<f32>(64));
     ///         tile.store(i, x.load(i));
     ///         if barrier {
