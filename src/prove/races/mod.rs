@@ -49,7 +49,6 @@ impl<P> Kernel<P> {
     /// type Params = (Global<f32>, GlobalMut<f32>);
     /// let reverse = |barrier: bool| {
     ///     Kernel::<Params>::build("reverse", Target::SM_80, move |k, (x, y)| {
-    ///         k.block_size([64, 1, 1]);
     ///         let (i, tile) = (k.thread_idx().x, k.shared::<f32>(64));
     ///         tile.store(i, x.load(i));
     ///         if barrier {
@@ -139,11 +138,9 @@ impl<'k> Races<'k> {
     fn new(ir: &'k KernelIr, walk: Walk<'k>) -> Races<'k> {
         let ops = ir.reached_ops();
         let used: HashSet<Value> = ops.iter().flat_map(|op| ir.ops[*op].op.operands()).collect();
-        let registers = ops.into_iter().filter_map(|op| match ir.ops[op].op {
-            Op::Thread(Thread::Sreg { reg }) => {
-                ir.ops[op].results.iter().any(|result| used.contains(result)).then_some(reg)
-            }
-            _ => None,
+        let registers = ops.into_iter().filter_map(|op| {
+            let Op::Thread(Thread::Sreg { reg }) = ir.ops[op].op else { return None };
+            ir.ops[op].results.iter().any(|result| used.contains(result)).then_some(reg)
         });
         let registers = registers.collect();
         Races { ir, walk, phases: Phases::new(ir), registers, twins: HashMap::new() }

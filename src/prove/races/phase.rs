@@ -117,25 +117,27 @@ impl<'k> Phases<'k> {
 
     fn always_passes(&self, op: OpId) -> bool {
         let whole = |region: RegionId| self.scan(region, 0, usize::MAX, &mut Path::default());
-        match &self.ir.ops[op].op {
-            Op::Sync(Sync::Barrier {}) => self.counts && self.uniform.divergence_of(op).is_none(),
+        let op_data = &self.ir.ops[op].op;
+        if let Op::Sync(Sync::Barrier {}) = op_data {
+            self.counts && self.uniform.divergence_of(op).is_none()
+        } else if let Op::Warp(Warp::BarWarp { members }) = op_data {
             // A block of one warp.
-            Op::Warp(Warp::BarWarp { members }) => {
-                let all = constant_of(self.ir, *members).map(|members| members.bits());
-                let threads = self
-                    .ir
-                    .bounds
-                    .block
-                    .map(|[x, y, z]| u64::from(x) * u64::from(y) * u64::from(z));
-                all == Some(u32::MAX.into())
-                    && threads.is_some_and(|threads| threads <= 32)
-                    && self.uniform.divergence_of(op).is_none()
-            }
-            Op::Control(Control::If { then_region, else_region: Some(else_region), .. }) => {
-                whole(*then_region) && whole(*else_region)
-            }
-            Op::Control(Control::Loop { body, .. }) => whole(*body),
-            _ => false,
+            let all = constant_of(self.ir, *members).map(|members| members.bits());
+            let threads = self.ir.bounds.block.map(|block| {
+                block.into_iter().fold(1, |all: u64, threads| all.saturating_mul(threads.into()))
+            });
+            all == Some(u32::MAX.into())
+                && threads.is_some_and(|threads| threads <= 32)
+                && self.uniform.divergence_of(op).is_none()
+        } else if let Op::Control(Control::If {
+            then_region, else_region: Some(else_region), ..
+        }) = op_data
+        {
+            whole(*then_region) && whole(*else_region)
+        } else if let Op::Control(Control::Loop { body, .. }) = op_data {
+            whole(*body)
+        } else {
+            false
         }
     }
 
@@ -154,36 +156,34 @@ impl<'k> Phases<'k> {
 
     /// Notes the jumps out of an operation.
     fn jumps(&self, op: OpId, path: &mut Path, inside: &mut Vec<OpId>) {
-        match &self.ir.ops[op].op {
-            Op::Control(Control::Break { target, .. }) => {
+        let Op::Control(control) = &self.ir.ops[op].op else { return };
+        match control {
+            Control::Break { target, .. } => {
                 if !path.breaks.contains(target) && !inside.contains(target) {
                     path.left.push(Some(*target));
                 }
             }
-            Op::Control(Control::Continue { target, .. }) => {
+            Control::Continue { target, .. } => {
                 if !path.continues.contains(target) && !inside.contains(target) {
                     path.left.push(Some(*target));
                 }
             }
-            Op::Control(Control::Return) => {
+            Control::Return => {
                 // If all threads return, none comes to the second access.
                 if self.uniform.divergence_of(op).is_some() {
                     path.left.push(None);
                 }
             }
-            other => {
-                let regions = other.regions();
-                if regions.is_empty() {
-                    return;
-                }
+            Control::If { .. } | Control::For { .. } | Control::Loop { .. } => {
                 inside.push(op);
-                for region in regions {
+                for region in control.regions() {
                     for &inner in &self.ir.regions[region].ops {
                         self.jumps(inner, path, inside);
                     }
                 }
                 inside.pop();
             }
+            Control::Yield { .. } => {}
         }
     }
 
@@ -210,9 +210,9 @@ impl<'k> Phases<'k> {
             if x.region != y.region {
                 // Two arms of the same `if`.
                 let parent = self.ir.regions[x.region].parent;
-                let is_uniform = parent.is_some_and(|parent| match &self.ir.ops[parent].op {
-                    Op::Control(Control::If { cond, .. }) => self.is_uniform(*cond),
-                    _ => false,
+                let is_uniform = parent.is_some_and(|parent| {
+                    matches!(&self.ir.ops[parent].op,
+                        Op::Control(Control::If { cond, .. }) if self.is_uniform(*cond))
                 });
                 if !is_uniform {
                     found.push(same);

@@ -1,6 +1,6 @@
 //! [`Record`]: an access as the walk finds it, with what is known at its place.
 
-use crate::ir::op::{Cache, LoadOrder, Mem, MemScope, Mma, Op, StoreOrder};
+use crate::ir::op::{Atomic, Cache, LoadOrder, Mem, MemScope, Mma, Op, StoreOrder};
 use crate::ir::{Access, AccessBytes, KernelIr, OpId};
 
 use super::super::claim::Deps;
@@ -106,23 +106,25 @@ impl Walk<'_> {
 
 /// Returns the scope and size of an access that may happen at the same time as others of its kind.
 fn atomic(ir: &KernelIr, id: OpId) -> Option<(MemScope, i128)> {
-    let scope = match &ir.ops[id].op {
-        Op::Atomic(atomic) => {
-            use crate::ir::op::Atomic as A;
-            match atomic {
-                A::Atom { scope, .. } | A::AtomCas { scope, .. } | A::Red { scope, .. } => *scope,
-                A::AtomVec { .. } | A::RedVec { .. } => return None,
-            }
+    let scope = if let Op::Atomic(atomic) = &ir.ops[id].op {
+        match atomic {
+            Atomic::Atom { scope, .. }
+            | Atomic::AtomCas { scope, .. }
+            | Atomic::Red { scope, .. } => *scope,
+            Atomic::AtomVec { .. } | Atomic::RedVec { .. } => return None,
         }
-        Op::Mem(Mem::Ld { access, .. }) => match access.order {
+    } else if let Op::Mem(Mem::Ld { access, .. }) = &ir.ops[id].op {
+        match access.order {
             LoadOrder::Relaxed(scope) | LoadOrder::Acquire(scope) => scope,
             LoadOrder::Weak | LoadOrder::Volatile => return None,
-        },
-        Op::Mem(Mem::St { access, .. }) => match access.order {
+        }
+    } else if let Op::Mem(Mem::St { access, .. }) = &ir.ops[id].op {
+        match access.order {
             StoreOrder::Relaxed(scope) | StoreOrder::Release(scope) => scope,
             StoreOrder::Weak | StoreOrder::Volatile => return None,
-        },
-        _ => return None,
+        }
+    } else {
+        return None;
     };
     let access = crate::ir::accesses(ir, id).into_iter().next()?;
     match access.bytes {
