@@ -9,12 +9,12 @@ use crate::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Untyped, 
 use crate::runtime::{ArgList, Buffer, Function, LoadOptions};
 use crate::tensor::rows::{RowAccess, RowTile, tree};
 
-use super::super::quantize::{BLOCK, Scale, largest};
+use super::super::quantize::{Scale, largest};
 use super::super::ready::{Built, Launch, ReadyKernel};
 use super::super::rows::{
     Input, Output, RowConfig, RowError, RowProblem, check_len, with_elements,
 };
-use super::super::scaled_gemm::ScaleStrides;
+use super::super::scaled_gemm::{BLOCK, ScaleStrides};
 use super::{BoundArgs, NormArgs, NormConfig, NormKind, OwnRow, Params, Results, body};
 
 /// The rows of a [`QuantizedNorm`], and the order of the scales. Rows of the input must be

@@ -14,10 +14,7 @@ use crate::tensor::rows::{RowAccess, RowFragment, RowPartition, RowTile, tree};
 
 use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, check_len, with_elements};
-use super::scaled_gemm::ScaleStrides;
-
-/// Elements along a row, and rows, that share a scale.
-pub(in crate::kernels) const BLOCK: u32 = 128;
+use super::scaled_gemm::{BLOCK, ScaleStrides};
 
 /// Which elements of a matrix share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

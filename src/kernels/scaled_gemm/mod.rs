@@ -19,6 +19,7 @@ pub use config::{LaunchOverlap, ScaledGemmConfig};
 pub use error::ScaledGemmError;
 use kernel::Plan;
 pub use launch::ScaledGemmArgs;
+pub(in crate::kernels) use problem::BLOCK;
 pub use problem::{BScaleBlock, BatchStrides, ScaleStrides, ScaledBatch, ScaledGemmProblem};
 
 /// The GEMM of 8-bit floats with block scales, with `f32` accumulators:

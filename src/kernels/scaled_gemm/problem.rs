@@ -7,7 +7,7 @@ use super::super::gemm::BatchMode;
 use super::error::ScaledGemmError;
 
 /// Elements along K, and rows of B, that share a scale.
-pub(super) const BLOCK: u32 = 128;
+pub(in crate::kernels) const BLOCK: u32 = 128;
 
 /// Which elements of B share a scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
