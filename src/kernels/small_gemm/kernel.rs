@@ -339,13 +339,13 @@ impl<'b> Block<'b> {
         let (row, vector) = (self.thread >> vectors.ilog2(), self.thread & (vectors - 1));
         let (first_row, column) =
             (k.block_idx().z * config.rows + row, slab * config.slab() + vector * 8);
-        let first = p.a.offset(first_row * p.depth + column);
+        let first = p.a.offset(first_row.mul_wide(p.depth)).offset(column);
         for more in (0..count).step_by(threads as usize) {
             let (more_rows, more_vectors) = (more / vectors, more % vectors);
             let exists =
                 (first_row + more_rows).lt(p.rows) & (column + more_vectors * 8).lt(p.depth);
             let bytes = exists.select(k.constant(16u32), 0u32);
-            let from = first.offset(p.depth * more_rows + more_vectors * 8);
+            let from = first.offset(p.depth.mul_wide(more_rows) + i64::from(more_vectors * 8));
             let place = config.place_of_rows(row, vector, more_rows, more_vectors);
             let to = self.activations.offset(to + place);
             let copy = |k: &mut Body<'_, '_>| {
