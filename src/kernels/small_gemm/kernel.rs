@@ -272,12 +272,12 @@ impl<'b> Block<'b> {
                     }
                 };
                 let bytes = at.lt(self.limit).select(k.constant(16u32), 0u32);
-                let from = tile.weights[piece as usize % 2].offset(base * step_words);
+                let from = tile.weights[piece as usize % 2].offset(base.mul_wide(step_words));
                 let from = from.offset((more * step_words + piece_words) as i32);
                 let to = self.ring.offset(self.word(place, piece));
                 k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes);
             }
-            let from = tile.scales.offset(base * (8 * lane_scales));
+            let from = tile.scales.offset(base.mul_wide(8 * lane_scales));
             for at in (0..lane_scales).step_by(8) {
                 let size = 2 * (lane_scales - at).min(8);
                 let cache = if size == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
