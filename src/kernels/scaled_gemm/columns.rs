@@ -52,7 +52,12 @@ impl<'b> ColumnScales<'b> {
         sizes: &Sizes<'_>,
     ) {
         let Sizes {
-            b_scales, b_strides: [to_row, to_block, to_matrix], b_scale_rows, steps, tiles: [_, _, matrices], ..
+            b_scales,
+            b_strides: [to_row, to_block, to_matrix],
+            b_scale_rows,
+            steps,
+            tiles: [_, _, matrices],
+            ..
         } = *sizes;
         tiles.for_each(k, self.pipe.producer(), |k, tile, state| {
             let first = tile.column * self.columns + k.lane_id();

@@ -444,9 +444,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
         let column = tile.column * columns;
         let (block, offset) = (column / BLOCK, column % BLOCK);
-        let of_block = |next: u32| {
-            in_b + inside(block + next, sizes.b_scale_rows) * sizes.b_strides[0]
-        };
+        let of_block =
+            |next: u32| in_b + inside(block + next, sizes.b_scale_rows) * sizes.b_strides[0];
         ScaleIndices { a, b: (0..self.plan.column_blocks()).map(of_block).collect(), offset }
     }
 
