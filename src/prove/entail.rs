@@ -692,6 +692,9 @@ impl<'a> Search<'a> {
         if let Some(found) = self.largest_by_bound(poly, depth) {
             return Some(found);
         }
+        if let Some(found) = self.largest_by_guard(poly, depth) {
+            return Some(found);
+        }
         // Terms with the same launch values as factors are bounded together: the row of
         // `row*pitch + column`, which may be a sum, and then the column.
         let (mut sum, mut deps) = (Poly::constant(poly.constant), 0);
@@ -767,6 +770,34 @@ impl<'a> Search<'a> {
         None
     }
 
+    /// Bounds the terms that a guard has together, and then the others: with `2*x + y*n < m`, the
+    /// largest value of `4*x + 2*y*n + z` is that of `z` and `2*(m - 1)`.
+    fn largest_by_guard(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+        let guards: Vec<Poly> = self.facts.guards().map(|fact| fact.poly.clone()).collect();
+        for guard in guards.iter().rev() {
+            let Some(guard) = self.atoms.expanded(guard) else { continue };
+            let is_launch = |atom: &AtomId| self.atoms.get(*atom).is_launch;
+            let bounded = guard.terms.iter().filter(|term| term.factor < 0);
+            let bounded: Vec<Term> =
+                bounded.filter(|term| !term.atoms.iter().all(is_launch)).copied().collect();
+            let is_part = |term: &&Term| bounded.iter().any(|own| own.atoms == term.atoms);
+            let part: Vec<Term> = poly.terms.iter().filter(is_part).copied().collect();
+            // Single atoms are bounded one by one.
+            let is_atom = matches!(&bounded[..], [term] if term.atoms.len() == 1);
+            let is_some = !bounded.is_empty() && !is_atom && part.len() < poly.terms.len();
+            if !is_some || part.len() != bounded.len() {
+                continue;
+            }
+            let part = Poly { terms: part.into_iter().collect(), constant: 0 };
+            let rest = poly.minus(&part)?;
+            if let Some((most, deps)) = self.guarded_bound(&part, depth) {
+                let (others, more) = self.largest(&rest, depth)?;
+                return Some((most.plus(&others)?, deps | more));
+            }
+        }
+        None
+    }
+
     /// Returns the smallest of the largest values of several polynomials, as far as they are known.
     fn least(&mut self, all: &[Poly], depth: u32) -> Option<(Poly, Deps)> {
         let before = self.is_coarse_bound;
@@ -778,7 +809,11 @@ impl<'a> Search<'a> {
             is_coarse &= self.is_coarse_bound;
             least = Some(match least {
                 Some((known, deps)) => {
-                    (numbers::min_max(self.atoms, &known, &most, true), deps | own)
+                    // What both add is no part of the choice.
+                    let more = if known.constant == most.constant { most.constant } else { 0 };
+                    let (known, most) = (known.plus_constant(-more)?, most.plus_constant(-more)?);
+                    let least = numbers::min_max(self.atoms, &known, &most, true);
+                    (least.plus_constant(more)?, deps | own)
                 }
                 None => (most, own),
             });
@@ -808,6 +843,7 @@ impl<'a> Search<'a> {
         let open: Vec<AtomId> =
             expanded.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
         let first = *open.first()?;
+        let first_term = expanded.terms.iter().find(|term| term.atoms.contains(&first))?.atoms;
         let mut bounds = Vec::new();
         for (i, fact) in self.facts.guards().enumerate().collect::<Vec<_>>().into_iter().rev() {
             if self.bounding.contains(&i) {
@@ -817,7 +853,7 @@ impl<'a> Search<'a> {
             let Some(guard) = is_about.then(|| self.atoms.expanded(&fact.poly)).flatten() else {
                 continue;
             };
-            let factor = |poly: &Poly| poly.split(first)?.0.as_constant();
+            let factor = |poly: &Poly| poly.factor_of(&first_term);
             let scale = match (factor(&guard), factor(&expanded)) {
                 (Some(guard), Some(own)) if guard % own == 0 => -(guard / own),
                 (Some(_), Some(_)) => continue,

@@ -257,6 +257,11 @@ impl Poly {
         }
     }
 
+    /// Returns the factor of the term that is a multiple of this product, if there is one.
+    pub(super) fn factor_of(&self, product: &Product) -> Option<i128> {
+        self.terms.iter().find(|term| term.atoms == *product).map(|term| term.factor)
+    }
+
     /// Returns the polynomial with `value` in place of the atom.
     pub(super) fn with(&self, atom: AtomId, value: &Poly) -> Option<Poly> {
         let (coefficient, rest) = self.split(atom)?;

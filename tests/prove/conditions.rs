@@ -128,6 +128,31 @@ fn blocks_that_are_divided_into_heads_and_tiles_need_their_rows() {
     needs(&kernel.prove(), 9, &arguments, 0, 69 * 4 + 2 * 1000 + 1);
 }
 
+/// A guard of two indices bounds both together, also where the access has other terms.
+#[test]
+fn parts_of_a_depth_that_blocks_share_need_its_end() {
+    type Params = (GlobalMut<f32>, [i32; 3]);
+    let kernel = Kernel::<Params>::build_with(
+        KernelOptions::default().block([32, 1, 1]),
+        "parts",
+        Target::SM_80,
+        |k, (y, [tiles, steps, each])| {
+            let thread = k.thread_idx().x;
+            let (lane, tile) = (thread % 4, (thread / 4 % 2).min(tiles - 1));
+            let step = k.block_idx().x * each + thread / 8;
+            let at = tile.mul_wide(steps * 4) + step.mul_wide(4) + lane.cvt::<i64>();
+            k.if_(step.lt(steps), |_| y.store(at, 1.0));
+        },
+    )
+    .unwrap();
+    let n = LaunchValue::Integer;
+    // 10 steps of 4 elements: 3 blocks of 4 steps, of which the last one has 2.
+    for tiles in [1, 2] {
+        let needed = 4 * 10 * u64::try_from(tiles).unwrap();
+        needs(&kernel.prove(), 3, &[buffer(0), n(tiles), n(10), n(4)], 0, needed);
+    }
+}
+
 #[test]
 fn shifts_by_unknown_amounts_are_quotients() {
     type Params = (Global<i32>, GlobalMut<i32>, i32, u32);

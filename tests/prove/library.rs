@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright::ir::types::{Scalar, Space};
-use tilewright::ir::{Kernel, KernelIr, Target, bf16, f16};
+use tilewright::ir::{Element, Kernel, KernelIr, Target, bf16, f8e4m3, f16};
 use tilewright::kernels::attention::{Attention, AttentionConfig, AttentionProblem};
 use tilewright::kernels::decode::{Decode, DecodeConfig, DecodePlan, DecodeProblem};
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
@@ -12,9 +12,17 @@ use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
 use tilewright::kernels::norm::{Norm, NormConfig, NormKind};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::scaled_gemm::{
+    BScaleBlock, BatchStrides, ScaleStrides, ScaledBatch, ScaledGemm, ScaledGemmConfig,
+    ScaledGemmProblem,
+};
+use tilewright::kernels::small_gemm::{
+    Exchange, ScaleGroup, SmallGemm, SmallGemmConfig, SmallGemmProblem, WeightFormat, ZeroPoints,
+};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
 use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict, What};
+use tilewright::tensor::pipeline::RowGroups;
 
 /// A proof, with its kernel's family.
 struct Proved {
@@ -100,7 +108,53 @@ fn proofs() -> Vec<Proved> {
     add!(all, "gemm sm_80", Gemm::<bf16>::new(sm80));
     let simt = GemmConfig::simt(Target::SM_80, Scalar::F32);
     add!(all, "gemm simt", Gemm::<f32>::new(simt));
+    let cube = ScaledGemmProblem::new(8192, 8192, 8192);
+    for problem in [
+        cube,
+        ScaledGemmProblem::new(64, 7168, 16_384),
+        ScaledGemmProblem { b_block: BScaleBlock::Row128, ..cube },
+        cube.batched(8),
+        ScaledGemmProblem::new(16_384, 4096, 7168).grouped(8),
+    ] {
+        let config = ScaledGemmConfig::new(target, Scalar::Bf16, &problem).unwrap();
+        let family = match problem.batch {
+            ScaledBatch::Uniform { .. } => "scaled gemm",
+            ScaledBatch::Grouped { .. } => "scaled gemm grouped",
+        };
+        let made = ScaledGemm::<f8e4m3, f8e4m3, bf16>::new(config).unwrap();
+        prove(&mut all, family, made.ir());
+    }
+    for ([rows, columns], weights) in [
+        ([1, 8192], INT4),
+        ([16, 8192], INT4),
+        ([64, 28_672], INT4),
+        ([16, 8192], INT8),
+        ([16, 8192], E4M3),
+        ([1, 8192], WeightFormat::Full),
+        ([16, 8192], WeightFormat::Full),
+    ] {
+        let problem = SmallGemmProblem::new(rows, columns, 8192);
+        let config = SmallGemmConfig::new(target, weights, &problem).unwrap();
+        prove(&mut all, "small gemm", &small_gemm(config));
+    }
     all
+}
+
+const INT4: WeightFormat =
+    WeightFormat::Int4 { group: ScaleGroup::Of128, zeros: ZeroPoints::Absent };
+const INT8: WeightFormat = WeightFormat::Int8 { group: ScaleGroup::PerColumn };
+const E4M3: WeightFormat = WeightFormat::E4m3 { group: ScaleGroup::Of128 };
+
+fn small_gemm(config: SmallGemmConfig) -> KernelIr {
+    fn ir<W: Element>(config: SmallGemmConfig) -> KernelIr {
+        SmallGemm::<bf16, W>::new(config).unwrap().ir().clone()
+    }
+    match config.weights {
+        WeightFormat::Int4 { .. } => ir::<u32>(config),
+        WeightFormat::Int8 { .. } => ir::<i8>(config),
+        WeightFormat::E4m3 { .. } => ir::<f8e4m3>(config),
+        WeightFormat::Full => ir::<bf16>(config),
+    }
 }
 
 /// A launch of the library on buffers that are exactly as long as needed.
@@ -185,7 +239,153 @@ fn launches() -> Vec<Launch> {
         let (kernel, values) = attention(config, &problem);
         all.push(Launch { proof: proof_of(kernel.ir()), name: kernel.ir().name.clone(), values });
     }
+    let scaled = scaled_gemm_problems();
+    all.extend(scaled.into_iter().map(|(problem, groups)| scaled_gemm(&problem, groups)));
+    let small = small_gemm_problems();
+    all.extend(small.into_iter().map(|(config, problem)| small_gemm_launch(config, &problem)));
     all
+}
+
+/// GEMMs with block scales: one, batches with their own scales of B and with shared ones, and
+/// groups, of which the device knows the first rows or the row counts.
+fn scaled_gemm_problems() -> Vec<(ScaledGemmProblem, Option<Groups>)> {
+    let mut all = Vec::new();
+    for [m, n, k] in [[8192, 8192, 8192], [64, 7168, 16_384], [8, 16, 16], [304, 200, 400]] {
+        for b_block in [BScaleBlock::Square128, BScaleBlock::Row128] {
+            let one = ScaledGemmProblem { b_block, ..ScaledGemmProblem::new(m, n, k) };
+            let shared = BatchStrides { b: Some(0), b_scales: Some(0), ..BatchStrides::default() };
+            let batch = ScaledBatch::Uniform { count: 3, strides: shared };
+            let a_scales = ScaleStrides::column_major(m + 3);
+            all.push((one, None));
+            all.push((one.batched(8), None));
+            all.push((ScaledGemmProblem { batch, a_scales, ..one }, None));
+            let grouped = one.grouped(8);
+            all.extend([Groups::Starts, Groups::Counts].map(|groups| (grouped, Some(groups))));
+        }
+    }
+    all
+}
+
+/// How a launch says which rows belong to a group.
+#[derive(Clone, Copy)]
+enum Groups {
+    Starts,
+    Counts,
+}
+
+/// Returns the launch of a GEMM with block scales on the shortest buffers.
+fn scaled_gemm(problem: &ScaledGemmProblem, groups: Option<Groups>) -> Launch {
+    let int = |value: u64| LaunchValue::Integer(value.into());
+    let config = ScaledGemmConfig::new(Target::SM_90A, Scalar::Bf16, problem).unwrap();
+    let kernel = ScaledGemm::<f8e4m3, f8e4m3, bf16>::new(config).unwrap();
+    let ScaledGemmProblem { m, n, k, batch, a_scales, b_scales, .. } = *problem;
+    let [rows, columns, _] = config.tile;
+    let [a_len, b_len] = problem.scale_lens();
+    let [a_next, b_next] = problem.batched(1).scale_lens();
+    let (count, a_next, b_next, batched_b) = match batch {
+        ScaledBatch::Uniform { count, strides } => {
+            (count, a_next, strides.b_scales.unwrap_or(b_next), strides.b != Some(0))
+        }
+        ScaledBatch::Grouped { groups } => (groups, 0, b_next, true),
+    };
+    let row_tiles = match groups {
+        None => m.div_ceil(rows).into(),
+        Some(_) => RowGroups::max_tiles(m, count, rows),
+    };
+    let tiles = [row_tiles, n.div_ceil(columns).into(), count.into()];
+    let of = |scales: ScaleStrides, next: u64| {
+        [u64::from(scales.row), scales.block.into(), next].map(int)
+    };
+    let sizes = [
+        &[buffer(a_len), buffer(b_len)][..],
+        &of(a_scales, a_next),
+        &of(b_scales, b_next),
+        &[int(a_len), int(b_len), int(m.into()), int(problem.b_scale_rows().into())],
+        &[int(k.div_ceil(128).into())],
+        &tiles.map(int),
+        &[int(u64::from(groups.is_none())), int(u64::from(batched_b))],
+    ]
+    .concat();
+    // Boxes have lines of 128 bytes, those of D perhaps fewer.
+    let map = |lines: u32, bytes: u32| LaunchValue::Map { box_bytes: u64::from(lines * bytes) };
+    let d_columns = if columns.is_multiple_of(64) { 64 } else { columns / 2 };
+    let [a, b, d] = [map(rows, 128), map(columns, 128), map(64, 2 * d_columns)];
+    let arguments = match groups {
+        None => [&[a, b, d][..], &sizes].concat(),
+        Some(groups) => {
+            let (bounds, capacity) = match groups {
+                Groups::Starts => (count + 1, 0),
+                Groups::Counts => (count, m / count),
+            };
+            let d_len = u64::from(m) * u64::from(n);
+            let groups = [u64::from(count), capacity.into(), m.into(), n.into()].map(int);
+            let bounds = [buffer(bounds.into())];
+            [&[a, b, d, buffer(d_len)][..], &sizes, &bounds, &groups].concat()
+        }
+    };
+    let (proof, ir) = (proof_of(kernel.ir()), kernel.ir());
+    assert_eq!(arguments.len(), ir.params.len());
+    let blocks = tiles.iter().product::<u64>().min(132) as u32;
+    let values = LaunchValues::new([blocks, 1, 1], ir.bounds.block.unwrap(), arguments);
+    Launch { proof, name: ir.name.clone(), values }
+}
+
+/// GEMMs with few rows: all formats of weights, odd counts of tiles, an incomplete step, and K split
+/// among the blocks of a cluster or by way of a workspace.
+fn small_gemm_problems() -> Vec<(SmallGemmConfig, SmallGemmProblem)> {
+    let mut all = Vec::new();
+    for weights in [INT4, INT8, E4M3, WeightFormat::Full] {
+        for [rows, columns, depth] in
+            [[1, 8192, 8192], [16, 8192, 8192], [3, 1000, 976], [33, 24, 16]]
+        {
+            let problem = SmallGemmProblem::new(rows, columns, depth);
+            let config = SmallGemmConfig::new(Target::SM_90A, weights, &problem).unwrap();
+            all.push((config, problem));
+            if columns == 1000 {
+                for (splits, exchange) in [(4, Exchange::Cluster), (3, Exchange::Workspace)] {
+                    all.push((SmallGemmConfig { splits, exchange, ..config }, problem));
+                }
+            }
+        }
+    }
+    let problem = SmallGemmProblem::new(64, 28_672, 8192);
+    all.push((SmallGemmConfig::new(Target::SM_90A, INT4, &problem).unwrap(), problem));
+    all
+}
+
+/// Returns the launch of a GEMM with few rows on the shortest buffers, with a bias and a residual.
+fn small_gemm_launch(config: SmallGemmConfig, problem: &SmallGemmProblem) -> Launch {
+    let int = |value: u32| LaunchValue::Integer(value.into());
+    let SmallGemmProblem { rows, columns, depth } = *problem;
+    let ir = small_gemm(config);
+    let matrix = |columns: u32| buffer(u64::from(rows) * u64::from(columns));
+    let format = config.weights;
+    let scales = match format.group() {
+        Some(_) => buffer(format.scales(columns, depth)),
+        // A stands in for what is missing.
+        None => matrix(depth),
+    };
+    let block_columns = config.columns * config.warps;
+    let [along_n, along_m] = [columns.div_ceil(block_columns), rows.div_ceil(config.rows)];
+    let tiles = u64::from(along_n) * u64::from(along_m);
+    let (partials, arrivals) = match config.exchange {
+        Exchange::Workspace if config.splits > 1 => {
+            let of_block = u64::from(config.rows * block_columns);
+            (tiles * u64::from(config.splits) * of_block, tiles)
+        }
+        _ => (0, 0),
+    };
+    let arguments = [
+        &[matrix(depth), scales, matrix(columns)][..],
+        &[rows, columns, depth].map(int),
+        &[buffer(columns.into()), int(columns), matrix(columns), int(rows)],
+        &[buffer(partials), buffer(arrivals), buffer(format.weights(columns, depth))],
+    ]
+    .concat();
+    assert_eq!(arguments.len(), ir.params.len());
+    let grid = [along_n, config.splits, along_m];
+    let values = LaunchValues::new(grid, ir.bounds.block.unwrap(), arguments);
+    Launch { proof: proof_of(&ir), name: ir.name.clone(), values }
 }
 
 fn strides(strides: [u64; 3]) -> [LaunchValue; 3] {

@@ -5,7 +5,7 @@ use crate::ir::{Body, Shared, Val, WARP, range};
 use crate::tensor::pipeline::{PipelineState, TileScheduler, TmaPipeline};
 
 use super::config::ScaledGemmConfig;
-use super::kernel::Sizes;
+use super::kernel::{Sizes, inside};
 
 /// The scales of a tile's columns, in as many stages as A and B have, so that both rings share one
 /// [`PipelineState`]. A warp copies them with `cp.async`, because TMA cannot read any stride. Each
@@ -52,13 +52,19 @@ impl<'b> ColumnScales<'b> {
         sizes: &Sizes<'_>,
     ) {
         let Sizes {
-            b_scales, b_strides: [to_row, to_block, to_matrix], b_scale_rows, steps, ..
+            b_scales,
+            b_strides: [to_row, to_block, to_matrix],
+            b_scale_rows,
+            steps,
+            tiles: [_, _, matrices],
+            ..
         } = *sizes;
         tiles.for_each(k, self.pipe.producer(), |k, tile, state| {
             let first = tile.column * self.columns + k.lane_id();
+            let in_matrix = inside(tile.batch, matrices) * to_matrix;
             let rows: Vec<Val<'_, i32>> = (0..self.pitch)
                 .step_by(Self::WARP as usize)
-                .map(|next| (first + next).min(b_scale_rows - 1) * to_row + tile.batch * to_matrix)
+                .map(|next| inside(first + next, b_scale_rows) * to_row + in_matrix)
                 .collect();
             k.for_(range(0, steps), state, |k, step, state| {
                 let full = self.pipe.acquire(state);

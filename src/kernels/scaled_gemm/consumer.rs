@@ -17,7 +17,7 @@ use crate::tensor::view::{RegisterTensor, SharedTensor};
 
 use super::columns::ColumnScales;
 use super::config::{GROUP, ROWS, ScaledGemmConfig};
-use super::kernel::{A, B, D, Plan, Sizes};
+use super::kernel::{A, B, D, Plan, Sizes, inside};
 use super::problem::BLOCK;
 
 /// The lanes that share a row of `wgmma`'s accumulators.
@@ -427,7 +427,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     {
         let (config, sizes) = (&self.plan.config, self.sizes);
         let ([rows, columns, _], tiles): (_, TileScheduler<'c>) = (config.tile, self.tiles);
-        let [in_a, in_b] = [sizes.a_strides[2], sizes.b_strides[2]].map(|next| tile.batch * next);
+        let matrix = inside(tile.batch, sizes.tiles[2]);
+        let [in_a, in_b] = [sizes.a_strides[2], sizes.b_strides[2]].map(|next| matrix * next);
         let warp = k.thread_idx().x % GROUP / 32;
         let first = tile.row * rows + self.group * ROWS + warp * 16 + k.lane_id() / 4;
         let first = match tiles.first_row(tile) {
@@ -438,15 +439,13 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         for block in 0..config.blocks() {
             for row in [0, 8] {
                 let row = first + (block * ROWS * config.consumers() + row);
-                a.push(in_a + row.min(sizes.rows - 1) * sizes.a_strides[0]);
+                a.push(in_a + inside(row, sizes.rows) * sizes.a_strides[0]);
             }
         }
         let column = tile.column * columns;
         let (block, offset) = (column / BLOCK, column % BLOCK);
-        let of_block = |next: u32| {
-            let block = (block + next).min(sizes.b_scale_rows - 1);
-            in_b + block * sizes.b_strides[0]
-        };
+        let of_block =
+            |next: u32| in_b + inside(block + next, sizes.b_scale_rows) * sizes.b_strides[0];
         ScaleIndices { a, b: (0..self.plan.column_blocks()).map(of_block).collect(), offset }
     }
 

@@ -290,6 +290,12 @@ impl Plan {
     }
 }
 
+/// Returns the nearest index that is one of `count`. Indices past the end are those of rows and
+/// columns that are not stored. The prover sees both ends of what a tile multiplies with strides.
+pub(super) fn inside<'b>(index: Val<'b, i32>, count: Val<'b, i32>) -> Val<'b, i32> {
+    index.min(count - 1).max(0)
+}
+
 /// Returns the type of an operand of `wgmma`.
 #[inline]
 fn val_type(operand: &'static str, found: Scalar) -> Result<ValType, ScaledGemmError> {

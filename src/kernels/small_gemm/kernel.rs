@@ -70,7 +70,9 @@ pub(super) struct Block<'b> {
     /// Slabs of this block.
     first: Val<'b, i32>,
     end: Val<'b, i32>,
-    /// The end of this block's part of K: in steps, or in words of a row of weights.
+    /// The end of this block's part of K in steps.
+    end_step: Val<'b, i32>,
+    /// The same; or in words that a copy from a row of weights may start at.
     limit: Val<'b, i32>,
     pub(super) tiles: Vec<Tile<'b>>,
     /// Two slabs of rows of A, and the ring buffers of weights and of scales.
@@ -156,10 +158,11 @@ impl<'b> Block<'b> {
             });
             Tile { weights, scales: p.scales.offset(scales), of_column }
         });
-        let limit = steps.min(end * config.slab_steps());
+        let end_step = steps.min(end * config.slab_steps());
         let limit = match format.is_packed() {
-            true => limit,
-            false => row_words.min(limit * config.row_words()),
+            true => end_step,
+            // Lanes copy 4 words at a time, from multiples of 4 on: the last one must exist.
+            false => row_words.min(end_step * config.row_words()) - 3,
         };
         let align = if config.mma == MmaKind::WarpGroup { 1024 } else { 16 };
         Block {
@@ -170,6 +173,7 @@ impl<'b> Block<'b> {
             along_k,
             first,
             end,
+            end_step,
             limit,
             tiles: tiles.collect(),
             activations: k.shared_aligned(2 * config.activations(), align),
@@ -272,19 +276,16 @@ impl<'b> Block<'b> {
                     }
                 };
                 let bytes = at.lt(self.limit).select(k.constant(16u32), 0u32);
-                let from = tile.weights[piece as usize % 2].offset(base * step_words);
+                let from = tile.weights[piece as usize % 2].offset(base.mul_wide(step_words));
                 let from = from.offset((more * step_words + piece_words) as i32);
                 let to = self.ring.offset(self.word(place, piece));
                 k.cp_async_zfill(to, from, CpAsyncCache::Cg, 16, bytes);
             }
-            let from = tile.scales.offset(base * (8 * lane_scales));
+            let from = tile.scales.offset(base.mul_wide(8 * lane_scales));
             for at in (0..lane_scales).step_by(8) {
                 let size = 2 * (lane_scales - at).min(8);
                 let cache = if size == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };
-                let exists = match weights.is_packed() {
-                    true => (base + more).lt(self.limit),
-                    false => ((base + more) * config.row_words()).lt(self.limit),
-                };
+                let exists = (base + more).lt(self.end_step);
                 let bytes = exists.select(k.constant(size), 0u32);
                 let to = self.scales.offset((self.thread + place) * lane_scales + at);
                 let from = from.offset((more * 8 * lane_scales + at) as i32);
@@ -339,13 +340,13 @@ impl<'b> Block<'b> {
         let (row, vector) = (self.thread >> vectors.ilog2(), self.thread & (vectors - 1));
         let (first_row, column) =
             (k.block_idx().z * config.rows + row, slab * config.slab() + vector * 8);
-        let first = p.a.offset(first_row * p.depth + column);
+        let first = p.a.offset(first_row.mul_wide(p.depth)).offset(column);
         for more in (0..count).step_by(threads as usize) {
             let (more_rows, more_vectors) = (more / vectors, more % vectors);
             let exists =
                 (first_row + more_rows).lt(p.rows) & (column + more_vectors * 8).lt(p.depth);
             let bytes = exists.select(k.constant(16u32), 0u32);
-            let from = first.offset(p.depth * more_rows + more_vectors * 8);
+            let from = first.offset(p.depth.mul_wide(more_rows) + i64::from(more_vectors * 8));
             let place = config.place_of_rows(row, vector, more_rows, more_vectors);
             let to = self.activations.offset(to + place);
             let copy = |k: &mut Body<'_, '_>| {

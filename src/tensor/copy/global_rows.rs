@@ -79,6 +79,7 @@ impl<'b, T: Element> GlobalRows<'b, T> {
     ) {
         let (size, per) = (T::scalar().size_bytes(), per_unit::<T>());
         let [_, next] = self.strides;
+        let first_column = first_column.max(0);
         let column = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
         let origin = Origin { column, row: first_row };
         let length = (self.extents[1] - first_column).min(source.columns);
@@ -112,7 +113,7 @@ impl<'b, T: Element> GlobalRows<'b, T> {
                     let tail = row.head + ((length - row.head) & -(per as i32)) + (edge - per);
                     let at = is_head.select(edge, tail);
                     let is_edge = is_head.select(edge.lt(row.head), tail.ge(row.head));
-                    let is_edge = row.is_inside & is_edge & at.lt(length);
+                    let is_edge = row.is_inside & is_edge & at.ge(0) & at.lt(length);
                     let at = is_edge.select(at, 0);
                     let unit = source.unit(row.number, at >> per.ilog2());
                     (is_edge, at, source.from.load(unit + (at & (per - 1))))
@@ -142,13 +143,14 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         let batch = [4, 2].into_iter().find(|batch| steps.is_multiple_of(*batch)).unwrap_or(1);
         let [row, item] = [thread >> items.ilog2(), thread & (items - 1)];
         let to = origin.column.offset((origin.row + row).cvt::<i64>() * pitch);
+        let down = pitch * i64::from(at_once);
         k.for_(range(0, (steps / batch) as i32), (to, row), |k, _, (mut to, mut row)| {
             let rows: Vec<Row<'_, T>> = (0..batch)
                 .map(|_| {
                     let is_inside = (origin.row + row).lt(extent) & row.lt(source.rows);
                     let number = row.min(source.rows - 1);
                     let of = Row { to, number, head: -lead(to) & (per - 1), is_inside };
-                    (to, row) = (to.offset(pitch * i64::from(at_once)), row + at_once);
+                    (to, row) = (to.offset(down), row + at_once);
                     of
                 })
                 .collect();

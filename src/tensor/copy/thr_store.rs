@@ -343,8 +343,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
             StoreDestination::Rows(_) => (origin, in_map(None)),
             StoreDestination::Groups { map, rows, groups } => {
                 let [start, end] = groups.range(batch);
-                let end = Some(end.min(rows.extents[0]));
-                ([start + row, column, batch], Matrix { end, ..in_map(Some(*map)) })
+                // Whatever the groups' bounds are, their rows are those of the matrix.
+                let (all, start) = (rows.extents[0], start + row);
+                let (row, end) = (start.min(all).max(0), Some(end.min(all)));
+                ([row, column, batch], Matrix { end, ..in_map(Some(*map)) })
             }
             StoreDestination::Made { map, maps, sizes } => {
                 let map = map.tensormap_acquire(maps.at(batch));

@@ -90,10 +90,12 @@ impl<'b> RowGroups<'b> {
     #[track_caller]
     #[inline]
     pub fn range(&self, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
+        // The prover does not know which numbers the caller passes.
+        let group = group.min(self.count - 1).max(0);
         let is_listed = self.capacity.eq(0);
         let bound = self.bounds.load(group);
-        let k = &self.bounds.body();
-        let next = self.bounds.load(group + is_listed.select(k.constant(1), k.constant(0)));
+        // One further if the groups are listed, as an expression of what a launch knows.
+        let next = self.bounds.load(group + 1 - self.capacity.min(1).max(0));
         let room = group * self.capacity;
         let end = room + next.min(self.capacity);
         [is_listed.select(bound, room), is_listed.select(next, end)]
