@@ -54,6 +54,32 @@ pub(super) enum Key {
     Sum(Poly),
 }
 
+impl Key {
+    /// Returns the polynomials that the atom is made of: none if it is an unknown of its own.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &Poly> {
+        let (a, b) = match self {
+            Key::Div(a, b)
+            | Key::Rem(a, b)
+            | Key::Xor(a, b)
+            | Key::And(a, b)
+            | Key::Or(a, b)
+            | Key::Min(a, b)
+            | Key::Max(a, b) => (Some(a), Some(b)),
+            Key::Power(poly) | Key::Sum(poly) => (Some(poly), None),
+            Key::Register(_)
+            | Key::Param(_)
+            | Key::Len(_)
+            | Key::BoxBytes(_)
+            | Key::Start(_)
+            | Key::Value(..)
+            | Key::Trip(..)
+            | Key::Trips(..)
+            | Key::Second(..) => (None, None),
+        };
+        a.into_iter().chain(b)
+    }
+}
+
 /// An atom that is one of two values.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
@@ -275,17 +301,8 @@ impl Atoms {
             }
             match &data.key {
                 Key::Value(..) => true,
-                Key::Register(_) | Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => false,
-                Key::Start(_) | Key::Trip(..) | Key::Trips(..) => false,
                 Key::Second(first, _) => self.is_data(&Poly::atom(*first)),
-                Key::Div(a, b)
-                | Key::Rem(a, b)
-                | Key::Xor(a, b)
-                | Key::And(a, b)
-                | Key::Or(a, b)
-                | Key::Min(a, b)
-                | Key::Max(a, b) => self.is_data(a) || self.is_data(b),
-                Key::Power(poly) | Key::Sum(poly) => self.is_data(poly),
+                key => key.operands().any(|operand| self.is_data(operand)),
             }
         })
     }

@@ -321,15 +321,10 @@ impl Walk<'_> {
                     Key::Register(SpecialReg::Ctaid(_) | SpecialReg::ClusterCtaRank)
                     | Key::Start(_) => true,
                     Key::Div(value, by) if is_warp(value, by) => true,
-                    Key::Div(a, b)
-                    | Key::Rem(a, b)
-                    | Key::Xor(a, b)
-                    | Key::And(a, b)
-                    | Key::Or(a, b)
-                    | Key::Min(a, b)
-                    | Key::Max(a, b) => self.is_uniform(a) && self.is_uniform(b),
-                    Key::Sum(poly) | Key::Power(poly) => self.is_uniform(poly),
-                    _ => false,
+                    key => {
+                        let mut operands = key.operands().peekable();
+                        operands.peek().is_some() && operands.all(|poly| self.is_uniform(poly))
+                    }
                 }
         })
     }

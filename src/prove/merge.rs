@@ -7,14 +7,15 @@ use super::atom::Key;
 use super::claim::{Deps, MAX_DEPS};
 use super::facts::Presume;
 use super::poly::Poly;
-use super::site::Requirement;
+use super::site::{Requirement, closure};
 use super::walk::Walk;
 
 impl Walk<'_> {
     /// Replaces each requirement that follows from others by a reference to them.
     pub(super) fn merge_requirements(&mut self) {
         let count = self.requirements.len().min(MAX_DEPS);
-        let used = self.closure(self.sites.iter().fold(0, |used, site| used | site.deps()));
+        let used =
+            closure(&self.requirements, self.sites.iter().fold(0, |used, site| used | site.deps()));
         let is_used = |i: &usize| used >> i & 1 == 1;
         let lens: Vec<Option<u32>> =
             self.requirements.iter().map(|requirement| self.buffer_of(requirement)).collect();
@@ -25,23 +26,11 @@ impl Walk<'_> {
                 Some(own | 1 << j | self.requirements[i].deps())
             });
             // Nothing follows from itself.
-            if let Some(deps) = found.find(|deps| self.closure(*deps) >> i & 1 == 0) {
+            if let Some(deps) = found.find(|deps| closure(&self.requirements, *deps) >> i & 1 == 0)
+            {
                 self.requirements[i] = Requirement::Follows { deps };
             }
         }
-    }
-
-    /// Returns the requirements, and all that they rely on.
-    fn closure(&self, deps: Deps) -> Deps {
-        let (mut all, mut left) = (deps, deps);
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let own = self.requirements.get(i).map_or(0, Requirement::deps);
-            left |= own & !all;
-            all |= own;
-        }
-        all
     }
 
     /// Returns the buffer whose length the requirement is about.

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use super::atom::Atoms;
-use super::claim::Deps;
 use super::condition::Condition;
 use super::pointer::Root;
-use super::site::{Open, Requirement, Site, Subject, Verdict as Found};
+use super::site::{Open, Requirement, Site, Subject, Verdict as Found, tested};
 use crate::ir::types::Space;
 use crate::ir::{KernelIr, OpId, SourceLocation};
 
@@ -97,14 +96,7 @@ impl Proof {
                 Found::Relies(deps) => {
                     let mut all = Vec::new();
                     let mut is_whole = true;
-                    for i in closure(requirements, deps) {
-                        // What these rely on is in the list itself.
-                        if matches!(
-                            requirements[i],
-                            Requirement::Loop { .. } | Requirement::Follows { .. }
-                        ) {
-                            continue;
-                        }
+                    for i in tested(requirements, deps) {
                         let index = public[i].or_else(|| {
                             let new =
                                 Condition::new(ir, atoms, &requirements[i], (name, location))?;
@@ -158,26 +150,6 @@ impl Proof {
     pub fn is_complete(&self) -> bool {
         self.open().next().is_none()
     }
-}
-
-/// Returns the requirements in `deps`, and those that they rely on, without repetition.
-pub(super) fn closure(requirements: &[Requirement], deps: Deps) -> Vec<usize> {
-    let (mut all, mut left) = (Vec::new(), deps);
-    let mut seen: Deps = 0;
-    while left != 0 {
-        let i = left.trailing_zeros() as usize;
-        left &= left - 1;
-        if seen >> i & 1 == 1 {
-            continue;
-        }
-        seen |= 1 << i;
-        if let Some(requirement) = requirements.get(i) {
-            all.push(i);
-            left |= requirement.deps() & !seen;
-        }
-    }
-    all.sort_unstable();
-    all
 }
 
 fn what(ir: &KernelIr, subject: &Subject) -> What {

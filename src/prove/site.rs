@@ -1,7 +1,7 @@
 //! [`Site`]: a place in a kernel that is safe only if something holds there, as the walk finds it.
 //! `proof.rs` has the public form.
 
-use super::claim::Deps;
+use super::claim::{Deps, MAX_DEPS};
 use super::pointer::Root;
 use super::poly::Poly;
 use super::walk::is_implied;
@@ -45,6 +45,31 @@ impl Requirement {
             Requirement::Aligned { .. } => 0,
         }
     }
+}
+
+/// Returns the requirements in `deps`, and all that they rely on.
+pub(super) fn closure(requirements: &[Requirement], deps: Deps) -> Deps {
+    let (mut all, mut left) = (deps, deps);
+    while left != 0 {
+        let i = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let own = requirements.get(i).map_or(0, Requirement::deps);
+        left |= own & !all;
+        all |= own;
+    }
+    all
+}
+
+/// Returns the indices of the requirements that a launch has to test, so that all of `deps` hold.
+pub(super) fn tested(requirements: &[Requirement], deps: Deps) -> impl Iterator<Item = usize> {
+    let all = closure(requirements, deps);
+    let is_tested = move |(i, requirement): &(usize, &Requirement)| {
+        // What these rely on is in the closure itself.
+        let is_derived =
+            matches!(requirement, Requirement::Loop { .. } | Requirement::Follows { .. });
+        all >> i & 1 == 1 && !is_derived
+    };
+    requirements.iter().enumerate().take(MAX_DEPS).filter(is_tested).map(|(i, _)| i)
 }
 
 #[derive(Clone, Debug)]

@@ -757,15 +757,7 @@ impl<'k> Walk<'k> {
         }
         match &data.key {
             Key::Param(_) => true,
-            Key::Sum(poly) | Key::Power(poly) => any(poly),
-            Key::Div(a, b)
-            | Key::Rem(a, b)
-            | Key::Xor(a, b)
-            | Key::And(a, b)
-            | Key::Or(a, b)
-            | Key::Min(a, b)
-            | Key::Max(a, b) => any(a) || any(b),
-            _ => false,
+            key => key.operands().any(any),
         }
     }
 

@@ -22,8 +22,7 @@ pub use report::{Contention, OpenPair, RaceProof, RaceVerdict};
 use super::claim::Deps;
 use super::condition::Condition;
 use super::pointer::Root;
-use super::proof::closure;
-use super::site::Requirement;
+use super::site::tested;
 use super::walk::Walk;
 use crate::ir::op::{AsyncCopy, MemScope, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::Space;
@@ -89,33 +88,35 @@ fn prove(ir: &KernelIr, signature: &Signature) -> RaceProof {
 }
 
 /// An allocation with what was found.
-struct Result {
+struct Allocation {
     name: String,
     space: Space,
     accesses: usize,
     found: Found,
-    requirements: Vec<(usize, Condition)>,
-    is_whole: bool,
+    /// What the launch has to fulfil, if it can evaluate all of it.
+    conditions: Option<Vec<Condition>>,
 }
 
-impl Result {
-    fn public(self, ir: &KernelIr, conditions: &mut Vec<Condition>) -> Contention {
+impl Allocation {
+    fn public(self, ir: &KernelIr, all: &mut Vec<Condition>) -> Contention {
         let at = |op: OpId| (ir.ops[op].op.name(), ir.location_of(op));
         let verdict = match self.found {
-            Found::Relies(_) if !self.is_whole => {
-                RaceVerdict::Assumed("a condition on the launch that is too large to be evaluated")
-            }
-            Found::Relies(_) if self.requirements.is_empty() => RaceVerdict::Proved,
-            Found::Relies(_) => {
-                let index = |(_, condition): (usize, Condition)| {
-                    let known = conditions.iter().position(|known| *known == condition);
-                    known.unwrap_or_else(|| {
-                        conditions.push(condition);
-                        conditions.len() - 1
-                    })
-                };
-                RaceVerdict::Condition(self.requirements.into_iter().map(index).collect())
-            }
+            Found::Relies(_) => match self.conditions {
+                None => RaceVerdict::Assumed(
+                    "a condition on the launch that is too large to be evaluated",
+                ),
+                Some(own) if own.is_empty() => RaceVerdict::Proved,
+                Some(own) => {
+                    let index = |condition: Condition| {
+                        let known = all.iter().position(|known| *known == condition);
+                        known.unwrap_or_else(|| {
+                            all.push(condition);
+                            all.len() - 1
+                        })
+                    };
+                    RaceVerdict::Condition(own.into_iter().map(index).collect())
+                }
+            },
             Found::Open { reason, first, second } => {
                 RaceVerdict::Open(OpenPair { reason, first: at(first), second: at(second) })
             }
@@ -146,7 +147,7 @@ impl<'k> Races<'k> {
         Races { ir, walk, phases: Phases::new(ir), registers, twins: HashMap::new() }
     }
 
-    fn all(mut self, records: &[Record]) -> Vec<Result> {
+    fn all(mut self, records: &[Record]) -> Vec<Allocation> {
         let ir = self.ir;
         let mut by_root: BTreeMap<(u32, usize), Vec<&Record>> = BTreeMap::new();
         let mut strays: Vec<&Record> = Vec::new();
@@ -157,8 +158,8 @@ impl<'k> Races<'k> {
                     by_root.entry((1, shared.index())).or_default().push(record);
                 }
                 // Each thread has its own, and constants do not change.
-                Root::Local(_) | Root::Array(_) if !record.is_store => {}
                 Root::Local(_) => {}
+                Root::Array(_) if !record.is_store => {}
                 Root::Array(_) | Root::Integer | Root::Unknown => strays.push(record),
             }
         }
@@ -176,7 +177,7 @@ impl<'k> Races<'k> {
             )
         });
         let mut results = Vec::new();
-        for ((kind, index), records) in by_root {
+        for records in by_root.into_values() {
             let (name, space) = match records[0].root {
                 Root::Param(param) => match ir.params.get(param as usize) {
                     Some(param) => (param.name.clone(), Space::Global),
@@ -185,7 +186,6 @@ impl<'k> Races<'k> {
                 Root::Shared(shared) | Root::Remote(shared) => (shared.to_string(), Space::Shared),
                 Root::Local(_) | Root::Array(_) | Root::Integer | Root::Unknown => continue,
             };
-            let _ = index;
             let writes = records.iter().any(|record| record.is_store);
             let stray = strays.iter().find(|stray| stray.is_store || writes);
             let open = |reason: &str, first: OpId, second: OpId| Found::Open {
@@ -195,7 +195,7 @@ impl<'k> Races<'k> {
             };
             let found = if let Some(stray) = stray {
                 open("the pointer's allocation is not known", stray.op, records[0].op)
-            } else if let Some(op) = products.filter(|_| kind == 1) {
+            } else if let Some(op) = products.filter(|_| space == Space::Shared) {
                 open("`wgmma` reads shared memory until a later wait", op, records[0].op)
             } else {
                 self.allocation(&records)
@@ -230,22 +230,14 @@ impl<'k> Races<'k> {
         accesses: usize,
         found: Found,
         at: OpId,
-    ) -> Result {
-        let (mut requirements, mut is_whole) = (Vec::new(), true);
-        if let Found::Relies(deps) = found {
-            let place = (self.ir.ops[at].op.name(), self.ir.location_of(at));
-            for i in closure(&self.walk.requirements, deps) {
-                let requirement = &self.walk.requirements[i];
-                if matches!(requirement, Requirement::Loop { .. }) {
-                    continue;
-                }
-                match Condition::new(self.ir, &self.walk.atoms, requirement, place) {
-                    Some(condition) => requirements.push((i, condition)),
-                    None => is_whole = false,
-                }
-            }
-        }
-        Result { name, space, accesses, found, requirements, is_whole }
+    ) -> Allocation {
+        let deps = if let Found::Relies(deps) = found { deps } else { 0 };
+        let place = (self.ir.ops[at].op.name(), self.ir.location_of(at));
+        let requirements = &self.walk.requirements;
+        let conditions = tested(requirements, deps)
+            .map(|i| Condition::new(self.ir, &self.walk.atoms, &requirements[i], place))
+            .collect();
+        Allocation { name, space, accesses, found, conditions }
     }
 
     /// Compares all accesses to an allocation with one another.
@@ -275,7 +267,7 @@ impl<'k> Races<'k> {
     }
 
     /// Returns what it relies on that two threads do not race with these accesses.
-    fn pair(&mut self, a: &Record, b: &Record) -> std::result::Result<Deps, String> {
+    fn pair(&mut self, a: &Record, b: &Record) -> Result<Deps, String> {
         for record in [a, b] {
             if let Root::Remote(_) = record.root {
                 return Err("another block of the cluster may access it".to_owned());

@@ -213,25 +213,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 continue;
             }
             found.push(atom);
-            match &self.walk.atoms.get(atom).key {
-                Key::Div(a, b)
-                | Key::Rem(a, b)
-                | Key::Xor(a, b)
-                | Key::And(a, b)
-                | Key::Or(a, b)
-                | Key::Min(a, b)
-                | Key::Max(a, b) => left.extend(a.atoms().chain(b.atoms())),
-                Key::Power(poly) | Key::Sum(poly) => left.extend(poly.atoms()),
-                Key::Register(_)
-                | Key::Param(_)
-                | Key::Len(_)
-                | Key::BoxBytes(_)
-                | Key::Start(_)
-                | Key::Value(..)
-                | Key::Trip(..)
-                | Key::Trips(..)
-                | Key::Second(..) => {}
-            }
+            left.extend(self.walk.atoms.get(atom).key.operands().flat_map(Poly::atoms));
         }
         found
     }
@@ -494,24 +476,11 @@ impl<'a, 'k> Overlap<'a, 'k> {
             self.deps |= deps | other;
             return true;
         }
-        match self.walk.atoms.get(atom).key.clone() {
-            Key::Div(a, b) | Key::Rem(a, b) => {
-                self.is_of_equal_digits(atom) || self.is_equal(&a) && self.is_equal(&b)
-            }
-            Key::Xor(a, b) | Key::And(a, b) | Key::Or(a, b) | Key::Min(a, b) | Key::Max(a, b) => {
-                self.is_equal(&a) && self.is_equal(&b)
-            }
-            Key::Power(poly) | Key::Sum(poly) => self.is_equal(&poly),
-            Key::Register(_)
-            | Key::Param(_)
-            | Key::Len(_)
-            | Key::BoxBytes(_)
-            | Key::Start(_)
-            | Key::Value(..)
-            | Key::Trip(..)
-            | Key::Trips(..)
-            | Key::Second(..) => false,
+        if self.is_of_equal_digits(atom) {
+            return true;
         }
+        let operands: Vec<Poly> = self.walk.atoms.get(atom).key.operands().cloned().collect();
+        !operands.is_empty() && operands.iter().all(|operand| self.is_equal(operand))
     }
 
     /// Returns whether the quotient or remainder follows from another one of the same value: `x/64`
