@@ -217,12 +217,7 @@ impl<T: BufferElement, D: BufferElement> ReadyKernel for Norm<T, D> {
         args: NormArgs<'_, T, D>,
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
-        let NormArgs { x, y, residual, weight, bias, epsilon, scale } = args;
-        let (x, y) = (x.into(), y.into());
-        let [weight, bias] = [weight, bias].map(|operand| operand.map(Into::into));
-        let args =
-            BoundArgs { x, y, residual: residual.map(Into::into), weight, bias, epsilon, scale };
-        launch.start_bound(|list| self.config.bind(problem, args, list))
+        launch.start_bound(|list| self.config.bind(problem, args.into(), list))
     }
 }
 
@@ -235,6 +230,16 @@ struct BoundArgs<'h> {
     bias: Option<BufferRef<'h>>,
     epsilon: f32,
     scale: f32,
+}
+
+impl<'h, T: BufferElement, D: BufferElement> From<NormArgs<'h, T, D>> for BoundArgs<'h> {
+    #[inline]
+    fn from(args: NormArgs<'h, T, D>) -> Self {
+        let NormArgs { x, y, residual, weight, bias, epsilon, scale } = args;
+        let (x, y) = (x.into(), y.into());
+        let [weight, bias] = [weight, bias].map(|operand| operand.map(Into::into));
+        BoundArgs { x, y, residual: residual.map(Into::into), weight, bias, epsilon, scale }
+    }
 }
 
 impl NormConfig {

@@ -15,7 +15,7 @@ use super::super::rows::{
     Input, Output, RowConfig, RowError, RowProblem, check_len, with_elements,
 };
 use super::super::scaled_gemm::{BLOCK, ScaleStrides};
-use super::{BoundArgs, NormArgs, NormConfig, NormKind, OwnRow, Params, Results, body};
+use super::{NormArgs, NormConfig, NormKind, OwnRow, Params, Results, body};
 
 /// The rows of a [`QuantizedNorm`], and the order of the scales. Rows of the input must be
 /// multiples of 16 bytes.
@@ -190,23 +190,13 @@ where
         launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
         let QuantizedNormArgs { norm, scales } = args;
-        let NormArgs { x, y, residual, weight, bias, epsilon, scale } = norm;
-        let args = BoundArgs {
-            x: x.into(),
-            y: y.into(),
-            residual: residual.map(Into::into),
-            weight: weight.map(Into::into),
-            bias: bias.map(Into::into),
-            epsilon,
-            scale,
-        };
         check_len("the scales", scales.len(), problem.scale_len())?;
         if problem.scale_len() >= 1 << 31 {
             return Err(RowError::TooLarge { operand: "the scales" });
         }
         let ScaleStrides { row, block } = problem.scales;
         launch.start_bound(|list: &mut ArgList<'_>| {
-            let grid = self.config.bind(&problem.rows, args, list)?;
+            let grid = self.config.bind(&problem.rows, norm.into(), list)?;
             if grid.is_some() {
                 list.buffer_mut(scales.into());
                 list.scalars([row as i32, block as i32]);
