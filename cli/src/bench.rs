@@ -7,6 +7,7 @@ mod decode;
 mod fit;
 mod input;
 mod measure;
+mod measurement;
 mod parallel;
 mod random;
 mod rank;

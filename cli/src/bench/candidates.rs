@@ -1,7 +1,7 @@
 //! Defines [`Candidates`]: which configurations a benchmark measures.
 
 use clap::ValueEnum;
-use tilewright_tune::{Effort, Regime, Tunable, Tuner, TuningStore};
+use tilewright_tune::{BenchConfigs, Effort, Regime, Tunable, Tuner, TuningStore};
 
 use super::super::Failure;
 use super::super::progress::Meter;
@@ -15,6 +15,16 @@ pub(super) enum Candidates {
     All,
     /// The fastest configuration of a search, and the library's choice.
     Tuned,
+}
+
+impl From<Candidates> for BenchConfigs {
+    fn from(candidates: Candidates) -> Self {
+        match candidates {
+            Candidates::Default => BenchConfigs::Default,
+            Candidates::All => BenchConfigs::All,
+            Candidates::Tuned => BenchConfigs::Tuned,
+        }
+    }
 }
 
 impl Candidates {

@@ -1,6 +1,5 @@
 //! Measures memory-bound kernels beside copies or reads of the same bytes.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -12,16 +11,16 @@ use tilewright::kernels::reduce::{AxisProblem, RowReduceOp, TopKConfig};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::transpose::TransposeProblem;
 use tilewright::layout::{Layout, layout};
-use tilewright::runtime::{Device, DeviceChoice};
+use tilewright::runtime::Device;
 use tilewright_tune::{
-    AxisReduceTunable, BenchConfigs, BenchOptions, BenchProgress, ElementwiseTunable,
-    GatherTunable, NormTunable, PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable,
-    TopKTunable, TransposeTunable, Tunable, bench_on,
+    AxisReduceTunable, ElementwiseTunable, GatherTunable, NormTunable, PermuteTunable, Regime,
+    RowReduceTunable, SoftmaxTunable, TopKTunable, TransposeTunable, Tunable,
 };
 
+use super::super::Failure;
 use super::super::progress::Meter;
-use super::super::{Failure, print};
 use super::candidates::Candidates;
+use super::measurement::Measurement;
 
 /// Options that all row benchmarks share.
 #[derive(Args, Debug)]
@@ -40,19 +39,8 @@ pub(super) struct Rows {
     /// Timing regime: latency, burst or steady.
     #[arg(long, alias = "regimes", default_value = "latency")]
     regime: Regime,
-    /// How many comparison rounds to run.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` times the
-    /// simulator.
-    #[arg(long, default_value = "auto")]
-    device: DeviceChoice,
-    /// Write every round to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw a chart in this file.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    measurement: Measurement,
 }
 
 /// The options of `tilewright bench softmax`.
@@ -305,44 +293,19 @@ fn run<K: Tunable>(
     kernel: impl Fn([u32; 2]) -> Result<K, Failure>,
 ) -> Result<(), Failure> {
     let meter = Meter::new();
-    let device = meter.open(options.device).map_err(Failure::input)?;
-    let shapes = options.shapes(&device, sizes)?.into_iter();
+    let device = options.measurement.open(&meter)?;
+    let shapes = options.shapes(&device, sizes).into_iter();
     let kernels = shapes.map(kernel).collect::<Result<Vec<K>, Failure>>()?;
-    let hear = |progress: &BenchProgress<'_>| meter.bench(progress);
-    let report = bench_on(&device, &kernels, &options.bench(), &hear);
-    let report = report.map_err(Failure::run)?;
-    meter.clear();
-    print(&report.to_string())
+    options.measurement.run(&meter, &device, &kernels, options.configs, options.regime)
 }
 
 impl Rows {
     /// Returns the sizes to measure: those in the options, or the default ones.
-    fn shapes(&self, device: &Device, sizes: &[(u32, u32)]) -> Result<Vec<[u32; 2]>, Failure> {
-        if device.is_sim() && self.device != DeviceChoice::Sim {
-            return Err(Failure::input(
-                "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
-            ));
-        }
+    fn shapes(&self, device: &Device, sizes: &[(u32, u32)]) -> Vec<[u32; 2]> {
         if !self.shapes.is_empty() {
-            return Ok(self.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]).collect());
+            return self.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]).collect();
         }
         let sizes = if device.is_sim() { SIMULATED } else { sizes };
-        Ok(sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect())
-    }
-
-    fn bench(&self) -> BenchOptions {
-        BenchOptions {
-            device: self.device,
-            regime: self.regime,
-            rounds: self.rounds as usize,
-            configs: match self.configs {
-                Candidates::Default => BenchConfigs::Default,
-                Candidates::All => BenchConfigs::All,
-                Candidates::Tuned => BenchConfigs::Tuned,
-            },
-            json: self.json.clone(),
-            svg: self.svg.clone(),
-            ..BenchOptions::default()
-        }
+        sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect()
     }
 }

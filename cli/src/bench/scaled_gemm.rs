@@ -1,22 +1,19 @@
 //! `tilewright bench scaled-gemm`: measures GEMMs of 8-bit floats with block scales.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use tilewright::ir::builder::Converted;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::GemmProblem;
 use tilewright::kernels::scaled_gemm::{BScaleBlock, ScaleStrides, ScaledGemmProblem};
 use tilewright::runtime::{Device, DeviceChoice};
-use tilewright_tune::{
-    BenchConfigs, BenchOptions, BenchProgress, Regime, ScaledGemmTunable, bench_on,
-};
+use tilewright_tune::{Regime, ScaledGemmTunable};
 
+use super::super::Failure;
 use super::super::gemm::shape;
 use super::super::progress::Meter;
-use super::super::{Failure, print};
 use super::attention::Dtype;
 use super::candidates::Candidates;
+use super::measurement::Measurement;
 
 /// The options of `tilewright bench scaled-gemm`.
 #[derive(Args, Debug)]
@@ -45,19 +42,8 @@ pub(super) struct Options {
     /// Timing regime: latency, burst or steady.
     #[arg(long, alias = "regimes", default_value = "burst")]
     regime: Regime,
-    /// How many comparison rounds to run.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` times the
-    /// simulator.
-    #[arg(long, default_value = "auto")]
-    device: DeviceChoice,
-    /// Write every round to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw a chart in this file.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    measurement: Measurement,
 }
 
 /// Which elements of B share a scale, as the command line spells it.
@@ -95,15 +81,10 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 
 fn measure<D: Converted>(options: &Options) -> Result<(), Failure> {
     let meter = Meter::new();
-    let device = match options.device {
+    let device = match options.measurement.device {
         DeviceChoice::Sim => Device::sim_for(Target::SM_90A).map_err(Failure::input)?,
-        choice => meter.open(choice).map_err(Failure::input)?,
+        _ => options.measurement.open(&meter)?,
     };
-    if device.is_sim() && options.device != DeviceChoice::Sim {
-        return Err(Failure::input(
-            "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
-        ));
-    }
     let given = options.shapes.iter().map(|GemmProblem { m, n, k, .. }| [*m, *n, *k]);
     let shapes: Vec<_> = match options.shapes[..] {
         [] => if device.is_sim() { SIMULATED } else { SHAPES }.to_vec(),
@@ -128,21 +109,5 @@ fn measure<D: Converted>(options: &Options) -> Result<(), Failure> {
         ScaledGemmTunable::<D>::new(problem)
     };
     let kernels: Vec<_> = shapes.into_iter().map(kernel).collect();
-    let bench = BenchOptions {
-        device: options.device,
-        regime: options.regime,
-        rounds: options.rounds as usize,
-        configs: match options.configs {
-            Candidates::Default => BenchConfigs::Default,
-            Candidates::All => BenchConfigs::All,
-            Candidates::Tuned => BenchConfigs::Tuned,
-        },
-        json: options.json.clone(),
-        svg: options.svg.clone(),
-        ..BenchOptions::default()
-    };
-    let hear = |progress: &BenchProgress<'_>| meter.bench(progress);
-    let report = bench_on(&device, &kernels, &bench, &hear).map_err(Failure::run)?;
-    meter.clear();
-    print(&report.to_string())
+    options.measurement.run(&meter, &device, &kernels, options.configs, options.regime)
 }

@@ -1,22 +1,18 @@
 //! `tilewright bench small-gemm`: measures GEMMs with few rows beside a read of the same bytes.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::{Element, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::GemmProblem;
 use tilewright::kernels::small_gemm::{SmallGemmProblem, WeightFormat};
-use tilewright::runtime::DeviceChoice;
-use tilewright_tune::{
-    BenchConfigs, BenchOptions, BenchProgress, Regime, SmallGemmTunable, bench_on,
-};
+use tilewright_tune::{Regime, SmallGemmTunable};
 
+use super::super::Failure;
 use super::super::gemm::shape;
 use super::super::progress::Meter;
-use super::super::{Failure, print};
 use super::attention::Dtype;
 use super::candidates::Candidates;
+use super::measurement::Measurement;
 
 /// The options of `tilewright bench small-gemm`.
 #[derive(Args, Debug)]
@@ -39,19 +35,8 @@ pub(super) struct Options {
     /// Timing regime: latency, burst or steady.
     #[arg(long, alias = "regimes", default_value = "burst")]
     regime: Regime,
-    /// How many comparison rounds to run.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` times the
-    /// simulator.
-    #[arg(long, default_value = "auto")]
-    device: DeviceChoice,
-    /// Write every round to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw a chart in this file.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    measurement: Measurement,
 }
 
 /// The default problems.
@@ -95,12 +80,7 @@ fn measure_weights<T: VectorElement<2> + Converted, W: Element>(
     options: &Options,
 ) -> Result<(), Failure> {
     let meter = Meter::new();
-    let device = meter.open(options.device).map_err(Failure::input)?;
-    if device.is_sim() && options.device != DeviceChoice::Sim {
-        return Err(Failure::input(
-            "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
-        ));
-    }
+    let device = options.measurement.open(&meter)?;
     let given = options.shapes.iter().map(|GemmProblem { m, n, k, .. }| [*m, *n, *k]);
     let shapes: Vec<_> = match options.shapes[..] {
         [] => if device.is_sim() { SIMULATED } else { SHAPES }.to_vec(),
@@ -111,21 +91,5 @@ fn measure_weights<T: VectorElement<2> + Converted, W: Element>(
         SmallGemmTunable::<T, W>::new(options.weights, problem)
     };
     let kernels: Vec<_> = shapes.into_iter().map(kernel).collect();
-    let bench = BenchOptions {
-        device: options.device,
-        regime: options.regime,
-        rounds: options.rounds as usize,
-        configs: match options.configs {
-            Candidates::Default => BenchConfigs::Default,
-            Candidates::All => BenchConfigs::All,
-            Candidates::Tuned => BenchConfigs::Tuned,
-        },
-        json: options.json.clone(),
-        svg: options.svg.clone(),
-        ..BenchOptions::default()
-    };
-    let hear = |progress: &BenchProgress<'_>| meter.bench(progress);
-    let report = bench_on(&device, &kernels, &bench, &hear).map_err(Failure::run)?;
-    meter.clear();
-    print(&report.to_string())
+    options.measurement.run(&meter, &device, &kernels, options.configs, options.regime)
 }
