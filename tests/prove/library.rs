@@ -448,6 +448,7 @@ fn decode(
         &[buffer(u64::from(problem.batch * row)), int(row)],
         &[buffer(problem.batch.into()), int(problem.max_len)],
         &[int(problem.window.unwrap_or(problem.max_len).min(problem.max_len))],
+        &[int(problem.visible(problem.max_len))],
         &[buffer(problem.heads.into()), int(1)],
         &[int(problem.pages), int(problem.page.trailing_zeros()), int(problem.key_heads)],
         &[int(problem.group()), int(problem.queries), int(row_tiles), int(plan.tokens)],

@@ -54,10 +54,10 @@ impl Tiles {
         // A group of keys never crosses the end of a split or of a page.
         let tokens = args.tokens.assume_divisible_by(KEYS);
         let page_bits = args.page_bits.assume_between(KEYS.trailing_zeros(), MAX_PAGE_BITS);
-        let start = (len - args.queries + 1 - args.window).max(0) / KEYS * KEYS;
+        let start = (len - len.min(args.visible)) / KEYS * KEYS;
         let first = start + split * tokens;
         // A sequence without keys has one split, which writes zeros.
-        let splits = ((len - start + tokens - 1) / tokens).max(1);
+        let splits = ((len - start + tokens - 1) / tokens).max(1).min(k.grid_dim().y);
         let ring = config.stages * config.stage_elements();
         let queries = k.shared_aligned::<X>(ROWS * config.pitch(), 16);
         let rings = k.shared_aligned::<X>(config.warps * ring, 16);

@@ -126,6 +126,7 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
                 lens: args.lens,
                 max_len: problem.max_len as i32,
                 window: problem.window.unwrap_or(problem.max_len).min(problem.max_len) as i32,
+                visible: problem.visible(problem.max_len) as i32,
                 sinks: args.sinks.unwrap_or(&buffers.absent),
                 has_sinks,
                 pages: pages as i32,

@@ -39,8 +39,9 @@ crate::params! {
         pub(super) row: i32,
         pub(super) lens: Global<i32>,
         pub(super) max_len: i32,
-        /// How many keys a query sees at most.
+        /// How many keys a query sees at most, and all queries of a sequence together.
         pub(super) window: i32,
+        pub(super) visible: i32,
         /// For each query head a score without a value, if `has_sinks` is 1.
         pub(super) sinks: Global<f32>,
         pub(super) has_sinks: i32,
