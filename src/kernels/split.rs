@@ -23,6 +23,8 @@ pub(super) struct SplitBuffers<P: Element> {
     pub(super) arrivals: Buffer<u32>,
     /// A buffer with one element, to pass for an output that the caller does not want.
     pub(super) unwanted: Buffer<P>,
+    /// The same for an input that the caller does not have.
+    pub(super) absent: Buffer<P>,
 }
 
 impl<P: Element> SplitWorkspace<P> {
@@ -35,8 +37,12 @@ impl<P: Element> SplitWorkspace<P> {
         simulated: Occupancy,
     ) -> Result<SplitWorkspace<P>, RuntimeError> {
         let (device, occupancy) = (function.device(), function.occupancy(threads)?);
-        let (partials, unwanted) = (device.zeros(1)?, device.zeros(1)?);
-        let buffers = SplitBuffers { partials, arrivals: device.zeros(1)?, unwanted };
+        let buffers = SplitBuffers {
+            partials: device.zeros(1)?,
+            arrivals: device.zeros(1)?,
+            unwanted: device.zeros(1)?,
+            absent: device.zeros(1)?,
+        };
         Ok(SplitWorkspace {
             occupancy: occupancy.unwrap_or(simulated),
             buffers: Mutex::new(buffers),

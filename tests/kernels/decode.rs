@@ -20,6 +20,7 @@ struct Case<T> {
     problem: DecodeProblem,
     lens: Vec<i32>,
     table: Vec<i32>,
+    sinks: Option<Vec<f32>>,
     q: Vec<T>,
     k: Vec<T>,
     v: Vec<T>,
@@ -77,7 +78,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
                 }
             }
         }
-        Case { problem, lens: lens.to_vec(), table, q, k, v }
+        Case { problem, lens: lens.to_vec(), table, sinks: None, q, k, v }
     }
 
     /// The output and the LSE of a row by definition.
@@ -87,6 +88,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
         let dim = head_dim as usize;
         let len = self.lens[sequence as usize].clamp(0, self.problem.max_len as i32);
         let end = (len - (queries - 1 - query) as i32).max(0) as u32;
+        let start = self.problem.window.map_or(0, |window| end.saturating_sub(window));
         let row = |all: &[T], strides, key: u32| -> Option<Vec<f64>> {
             let entry = self.table[(sequence * max_pages + key / page) as usize];
             let page_of = u32::try_from(entry).ok().filter(|entry| *entry < self.problem.pages)?;
@@ -95,19 +97,22 @@ impl<T: Real + VectorElement<2>> Case<T> {
         };
         let q = &self.q[at(self.problem.q_strides(), [query, head, sequence])..][..dim];
         let mut scores = Vec::new();
-        for key in 0..end {
+        for key in start..end {
             let Some(k) = row(&self.k, self.problem.k_strides(), key) else { continue };
             let dot: f64 = q.iter().zip(k).map(|(q, k)| q.to() * k).sum();
             scores.push((key, dot * f64::from(self.problem.scale())));
         }
-        let max = scores.iter().map(|(_, s)| *s).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|(_, s)| (s - max).exp()).sum();
+        let sink = self.sinks.as_ref().map(|sinks| f64::from(sinks[head as usize]));
+        let sink = sink.filter(|sink| sink.is_finite());
+        let all = || scores.iter().map(|(_, s)| *s).chain(sink);
+        let max = all().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = all().map(|s| (s - max).exp()).sum();
         let mut o = vec![0.0; dim];
         for (key, s) in &scores {
             let v = row(&self.v, self.problem.v_strides(), *key).unwrap();
             o.iter_mut().zip(v).for_each(|(o, v)| *o += (s - max).exp() / sum * v);
         }
-        (o, if scores.is_empty() { f64::NEG_INFINITY } else { max + sum.ln() })
+        (o, if all().next().is_none() { f64::NEG_INFINITY } else { max + sum.ln() })
     }
 
     /// The output that a launch gets.
@@ -138,6 +143,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
         );
         let [q, k, v] = [&self.q, &self.k, &self.v].map(|x| device.upload(x).unwrap());
         let [table, lens] = [&self.table, &self.lens].map(|x| device.upload(x).unwrap());
+        let sinks = self.sinks.as_ref().map(|sinks| device.upload(sinks).unwrap());
         let rows = (problem.batch * problem.heads * problem.queries) as usize;
         let mut first = None;
         for time in 0..times {
@@ -149,6 +155,7 @@ impl<T: Real + VectorElement<2>> Case<T> {
                 v: &v,
                 table: &table,
                 lens: &lens,
+                sinks: sinks.as_ref(),
                 o: &mut o,
                 lse: Some(&mut lse),
                 plan: Some(plan),
@@ -234,13 +241,52 @@ fn lengths_at_all_edges() {
 #[test]
 fn queries_are_causal() {
     for device in devices() {
-        for ([heads, key_heads], queries) in [([1, 1], 2), ([8, 1], 2), ([6, 2], 3), ([5, 1], 8)] {
+        for ([heads, key_heads], queries) in
+            [([1, 1], 2), ([8, 1], 2), ([6, 2], 3), ([5, 1], 8), ([3, 1], 16)]
+        {
             let lens = [queries as i32 - 1, 40, 100];
             let problem = DecodeProblem { queries, ..problem([heads, key_heads], 64, &lens) };
             let case = Case::<bf16>::new(problem, &lens, u64::from(queries));
             for splits in [1, 2] {
                 case.check(&device, config(64), Some(splits), 1);
             }
+        }
+    }
+}
+
+/// Windows that end within a group of keys, a step, a split and a page, for one query and several.
+/// What is in front of a window is not read: its pages are no pages.
+#[test]
+fn windows_slide() {
+    for device in devices() {
+        let lens = [0, 1, 20, 70, 135, 400];
+        for (queries, window, splits) in
+            [(1, 1, 1), (1, 16, 3), (2, 17, 1), (16, 63, 2), (3, 128, 3), (1, 1000, 2)]
+        {
+            let window = Some(window);
+            let problem = DecodeProblem { queries, window, ..problem([4, 2], 64, &lens) };
+            let mut case = Case::<bf16>::new(problem, &lens, 6);
+            for (sequence, len) in lens.iter().enumerate() {
+                let unseen = *len as u32 - problem.visible(*len as u32);
+                let row = &mut case.table[sequence * problem.max_pages as usize..];
+                row[..unseen as usize / 16].fill(-1);
+            }
+            case.check(&device, config(64), Some(splits), 2);
+            case.check(&device, config(64), None, 1);
+        }
+    }
+}
+
+/// Sinks above, among and below the scores, for sequences without keys too.
+#[test]
+fn sinks_are_scores_without_values() {
+    for device in devices() {
+        let lens = [0, 5, 150];
+        for (queries, splits) in [(1, 1), (2, 3)] {
+            let problem = DecodeProblem { queries, ..problem([6, 2], 64, &lens) };
+            let mut case = Case::<bf16>::new(problem, &lens, 7);
+            case.sinks = Some(vec![0.0, 30.0, -30.0, 2.5, f32::NEG_INFINITY, -1.0]);
+            case.check(&device, config(64), Some(splits), 2);
         }
     }
 }
@@ -357,6 +403,7 @@ fn a_graph_runs_again_with_other_lengths() {
             k: &k,
             v: &v,
             table: &table,
+            sinks: None,
             lens: &lens,
             o: &mut o,
             lse: Some(&mut lse),
@@ -403,31 +450,42 @@ proptest! {
         (key_heads, group, queries) in (1u32..3, 1u32..6, 1u32..5),
         page_bits in 4u32..9,
         (dim, warps, stages) in (prop::sample::select(vec![64u32, 96, 128]), 0u32..3, 2u32..5),
+        window in prop::option::of(1u32..330),
+        has_sinks in any::<bool>(),
         splits in 1u32..6,
         seed in 0u64..1000,
     ) {
         let page = 1 << page_bits;
         let sizes = [lens.len() as u32, key_heads * group, key_heads];
         let problem = DecodeProblem::new(sizes, dim, [0, page, 320u32.div_ceil(page)]);
-        let problem = DecodeProblem { queries, max_len: 320, ..problem };
+        let problem = DecodeProblem { queries, max_len: 320, window, ..problem };
         let config = DecodeConfig { warps: 1 << warps, stages, ..config(dim) };
         for device in devices() {
-            Case::<bf16>::new(problem, &lens, seed).check(&device, config, Some(splits), 2);
+            let mut case = Case::<bf16>::new(problem, &lens, seed);
+            case.sinks = has_sinks.then(|| {
+                let rng = &mut Rng::new(seed);
+                (0..problem.heads).map(|_| normal::<f32>(rng)).collect()
+            });
+            case.check(&device, config, Some(splits), 2);
         }
     }
 
     /// The splits of a plan have all keys and none of them is empty.
     #[test]
     fn plans_have_all_keys(
-        (batch, heads, queries) in (1u32..300, 1u32..65, 1u32..9),
+        (batch, heads, queries) in (1u32..300, 1u32..65, 1u32..17),
         max_len in 0u32..200_000,
+        window in prop::option::of(1u32..10_000),
         (sms, per_sm) in (1u32..200, 1u32..4),
     ) {
         let problem = DecodeProblem::new([batch, heads, 1], 128, [1, 64, 1 << 16]);
-        let problem = DecodeProblem { queries, max_len, ..problem };
+        let problem = DecodeProblem { queries, max_len, window, ..problem };
         let plan = DecodePlan::new(&problem, [sms, sms * per_sm]);
         prop_assert!(plan.check(&problem).is_ok());
         prop_assert!(plan.splits == 1 || (plan.splits - 1) * plan.tokens < max_len);
+        // From any group of keys on, the splits reach all keys that the queries of a sequence see.
+        let read = u64::from(plan.splits) * u64::from(plan.tokens);
+        prop_assert!(read >= u64::from((problem.visible(max_len) + 15).min(max_len)));
     }
 }
 
@@ -466,7 +524,8 @@ fn what_no_kernel_takes_is_refused() {
             "4 query heads are not a multiple of 0 key heads",
         ),
         (DecodeProblem { queries: 0, ..problem }, "each sequence has 0 queries"),
-        (DecodeProblem { queries: 9, ..problem }, "each sequence has 9 queries"),
+        (DecodeProblem { queries: 17, ..problem }, "each sequence has 17 queries"),
+        (DecodeProblem { window: Some(0), ..problem }, "a window must have at least one key"),
         (DecodeProblem { page: 8, ..problem }, "a page has 8 tokens"),
         (DecodeProblem { page: 24, ..problem }, "a power of two from 16"),
         (
@@ -506,8 +565,7 @@ fn what_no_kernel_takes_is_refused() {
     }
     let long = DecodeProblem::new([2, 4, 2], 64, [3, 16, 20]);
     let error = DecodePlan { splits: 4, tokens: 64 }.check(&long).unwrap_err();
-    let expected =
-        "4 splits of 64 tokens cannot serve sequences of up to 320 keys: they cover fewer keys";
+    let expected = "4 splits of 64 tokens cannot serve sequences whose queries see up to 320 keys: they cover fewer keys";
     assert_eq!(error.to_string(), expected);
 
     let device = Device::sim_for(Target::SM_90A).unwrap();
@@ -519,7 +577,7 @@ fn what_no_kernel_takes_is_refused() {
         |problem: DecodeProblem, [q, k, v]: [&Buffer<bf16>; 3], lens: &Buffer<i32>, rows| {
             let (mut o, mut lse) = (zeros(512), device.zeros(rows).unwrap());
             let (o, lse) = (&mut o, Some(&mut lse));
-            let args = DecodeArgs { q, k, v, table: &table, lens, o, lse, plan: None };
+            let args = DecodeArgs { q, k, v, table: &table, lens, sinks: None, o, lse, plan: None };
             decode.launch(&problem, args).map_err(|error| error.to_string())
         };
     launch(problem, [&q, &pool, &pool], &lens, 8).unwrap();

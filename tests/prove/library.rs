@@ -414,6 +414,7 @@ fn decode_problems() -> Vec<((DecodeConfig, u32), DecodeProblem)> {
                 (config, splits),
                 DecodeProblem { k: Some(wide), max_len: 17.min(problem.max_len), ..problem },
             ));
+            all.push(((config, splits), DecodeProblem { window: Some(5), ..problem }));
         }
     }
     all
@@ -446,6 +447,9 @@ fn decode(
         &[buffer(lse), int(has_lse.into())],
         &[buffer(u64::from(problem.batch * row)), int(row)],
         &[buffer(problem.batch.into()), int(problem.max_len)],
+        &[int(problem.window.unwrap_or(problem.max_len).min(problem.max_len))],
+        &[int(problem.visible(problem.max_len))],
+        &[buffer(problem.heads.into()), int(1)],
         &[int(problem.pages), int(problem.page.trailing_zeros()), int(problem.key_heads)],
         &[int(problem.group()), int(problem.queries), int(row_tiles), int(plan.tokens)],
         &[buffer(partials), buffer(arrivals), LaunchValue::Other],

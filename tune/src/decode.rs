@@ -158,7 +158,7 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
         let kernels = DecodeConfig::candidates(device.target(), self.problem.head_dim);
         let Some((first, others)) = kernels.split_first() else { return Vec::new() };
         // A split has at least 64 keys.
-        let most = self.problem.max_len.div_ceil(64).clamp(1, 256);
+        let most = self.problem.visible(self.problem.max_len).div_ceil(64).clamp(1, 256);
         let splits = (0..=8).map(|power| 1 << power).take_while(|splits| *splits <= most);
         let splits = std::iter::once(None).chain(splits.map(Some));
         let of_first = splits.map(|splits| DecodeChoice { kernel: *first, splits });
@@ -214,7 +214,7 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
     ) -> Result<(), Rejection> {
         let DecodeOperands { inputs: [q, k, v], table, lens, o, lse } = data;
         let plan = Some(config.plan(decode, &self.problem));
-        let args = DecodeArgs { q, k, v, table, lens, o, lse: Some(lse), plan };
+        let args = DecodeArgs { q, k, v, table, lens, sinks: None, o, lse: Some(lse), plan };
         Ok(decode.with(options).launch(&self.problem, args)?)
     }
 
@@ -236,7 +236,7 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
             keys: self.keys(),
             page,
             row: max_pages,
-            window: [None, Some(0)],
+            window: [problem.window.map(|window| window - 1), Some(0)],
             scale: problem.scale(),
             softcap: None,
         };

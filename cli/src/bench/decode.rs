@@ -33,8 +33,11 @@ pub(super) struct Options {
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// Queries per sequence.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     queries: u32,
+    /// Keys that a query sees at most: a sliding window.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    window: Option<u32>,
     /// Tokens per page.
     #[arg(long, default_value_t = 64)]
     page: u32,
@@ -126,7 +129,8 @@ fn one<T: VectorElement<2> + Converted>(
     let row = len.div_ceil(options.page.max(1));
     let sizes = [batch * row, options.page, row];
     let problem = DecodeProblem::new([batch, heads, key_heads], head_dim, sizes);
-    let problem = DecodeProblem { queries: options.queries, max_len: len, ..problem };
+    let Options { queries, window, .. } = *options;
+    let problem = DecodeProblem { queries, window, max_len: len, ..problem };
     problem.check().map_err(Failure::input)?;
     let device = tuner.device().clone();
     let kernel = DecodeConfig::new(device.target(), head_dim).map_err(Failure::input)?;
@@ -136,8 +140,9 @@ fn one<T: VectorElement<2> + Converted>(
     let choices = options.configs.of(tuner, &tunable, REGIME, default, meter)?;
     meter.add_steps((1 + choices.len()) * (1 + options.rounds as usize));
     let mut work = Workload::new(&device, &tunable).map_err(Failure::run)?;
-    // A row reduction over both pools reads the same bytes.
-    let cached = u64::from(batch * row) * problem.k_strides()[2];
+    let bytes = problem.bytes(vec![len; batch as usize]);
+    // A row reduction over both pools reads the same bytes, 2 for each element.
+    let cached = bytes / 4;
     let rows = RowProblem::new((cached / 8192).max(1) as u32, cached.min(8192) as u32);
     let of_rows = RowReduceConfig::new(RowReduceOp::Max, device.target(), T::SCALAR, &rows);
     let read = RowReduce::<T>::new(of_rows).and_then(|reduce| reduce.load(&device));
@@ -165,7 +170,6 @@ fn one<T: VectorElement<2> + Converted>(
         windows.push((name, window));
         meter.step();
     }
-    let bytes = problem.bytes(vec![len; batch as usize]) as f64;
     let time = |which: usize| {
         meter.step();
         work.time(&windows[which].1, REGIME)

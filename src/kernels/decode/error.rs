@@ -38,8 +38,10 @@ errors! {
         SharedMemory { needed: u64, available: u64 },
         /// {heads} query heads are not a multiple of {key_heads} key heads
         Heads { heads: u32, key_heads: u32 },
-        /// each sequence has {found} queries, but must have 1 to 8
+        /// each sequence has {found} queries, but must have 1 to 16
         Queries { found: u32 },
+        /// a window must have at least one key
+        Window,
         /// a page has {found} tokens, but the count must be a power of two from 16 to 2^20
         Page { found: u32 },
         /// sequences have up to {max_len} keys, but each row of the page table has room for
@@ -55,9 +57,9 @@ errors! {
         Address { operand: &'static str },
         /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
-        /// {splits} splits of {tokens} tokens cannot serve sequences of up to {max_len} keys:
-        /// {rule}
-        Plan { splits: u32, tokens: u32, max_len: u32, rule: &'static str },
+        /// {splits} splits of {tokens} tokens cannot serve sequences whose queries see up to {keys}
+        /// keys: {rule}
+        Plan { splits: u32, tokens: u32, keys: u32, rule: &'static str },
         /// {error}
         Atom(error: Box<AtomError>),
         /// {error}

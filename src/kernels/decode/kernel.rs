@@ -6,6 +6,9 @@
 //! online softmax and output. A group of 16 keys never crosses a page, so a warp loads one entry of
 //! the page table per step, one step before it starts the copies from that page.
 //!
+//! With a sliding window, the first split starts where the first query's window does, rounded down
+//! to a group of keys, so keys that no query sees cost nothing.
+//!
 //! At the end, the block's warps combine their partial results in shared memory. If the sequence is
 //! split, the block writes its result to a workspace, and the last block of the tile to do so
 //! combines the results of all splits.
@@ -51,9 +54,10 @@ impl Tiles {
         // A group of keys never crosses the end of a split or of a page.
         let tokens = args.tokens.assume_divisible_by(KEYS);
         let page_bits = args.page_bits.assume_between(KEYS.trailing_zeros(), MAX_PAGE_BITS);
-        let first = split * tokens;
+        let start = (len - len.min(args.visible)) / KEYS * KEYS;
+        let first = start + split * tokens;
         // A sequence without keys has one split, which writes zeros.
-        let splits = ((len + tokens - 1) / tokens).max(1);
+        let splits = ((len - start + tokens - 1) / tokens).max(1).min(k.grid_dim().y);
         let ring = config.stages * config.stage_elements();
         let queries = k.shared_aligned::<X>(ROWS * config.pitch(), 16);
         let rings = k.shared_aligned::<X>(config.warps * ring, 16);
@@ -228,8 +232,13 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 }
                 let has_page = ((present >> pipe.ahead()) & 1).ne(0);
                 let ends = ends.map(|end| has_page.select(end - self.key(step), 0));
-                score_rows
-                    .mask(&scores, f32::NEG_INFINITY, |row| [None, Some(ends[row as usize / 8])]);
+                let end = |row: u32| ends[row as usize / 8];
+                score_rows.mask(&scores, f32::NEG_INFINITY, |row| [None, Some(end(row))]);
+                // The last query's window starts last.
+                k.if_(self.key(step).lt(len - args.window), |_| {
+                    let start = |row| Some(end(row) - args.window);
+                    score_rows.mask(&scores, f32::NEG_INFINITY, |row| [start(row), None]);
+                });
                 let (softmax, factors) = softmax.update(score_rows, &scores, args.scale);
                 OnlineSoftmax::rescale(output_rows, &output, factors, false);
                 self.tiles.powers.convert::<X>(&scores, &powers);
@@ -287,8 +296,20 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
-        let SoftmaxEnd { inverse, lse } = softmax.finish(rows, args.scale);
         let [row, column] = rows.origin(mma, k.lane_id());
+        // A sink is a score without a value, so only the sums change. One of a row's lanes adds it.
+        let own = column.eq(0).select(k.constant(1.0), 0.0);
+        let mut sinks = OnlineSoftmax { sum: [own; 2], ..OnlineSoftmax::new(k) };
+        for (sink, offset) in sinks.max.iter_mut().zip(rows.row_offsets()) {
+            let row = tile * ROWS + row + *offset;
+            let has_sink = args.has_sinks.ne(0) & row.lt(args.group * args.queries);
+            *sink = k.if_with(has_sink, *sink, |_| {
+                let sink = args.sinks.load(head * args.group + row % args.group);
+                sink * std::f32::consts::LOG2_E / args.scale
+            });
+        }
+        let (softmax, [factors, _]) = softmax.join(sinks, args.scale);
+        let SoftmaxEnd { inverse, lse } = softmax.finish(rows, args.scale);
         // A lane has two of 8 columns.
         let column = column + self.warp * (4 * config.share_columns());
         for (number, offset) in rows.row_offsets().iter().enumerate() {
@@ -298,8 +319,9 @@ impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
                 let [of_query, of_head, of_sequence] = args.o_strides;
                 let at = query.cvt::<i64>() * of_query + head.cvt::<i64>() * of_head;
                 let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
+                let factor = factors[number] * inverse[number];
                 for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
-                    let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
+                    let two = [two[0], two[1]].map(|sum| sum * factor);
                     to.store_vector(pair, Val::pack(two).cvt::<X>());
                 }
                 k.if_(column.eq(0) & args.has_lse.ne(0), |_| {

@@ -29,8 +29,11 @@ pub struct DecodeArgs<'h, T> {
     pub lens: &'h Buffer<i32>,
     /// O, the output.
     pub o: &'h mut Buffer<T>,
-    /// The LSE, if you need it: per query, the logarithm of the sum of its exponentials. Compact in
-    /// the order sequence, head, query.
+    /// Attention sinks, if the model has them: for each query head the logarithm of what is added
+    /// to the sum of its exponentials, as if it were the score of a key whose value is 0.
+    pub sinks: Option<&'h Buffer<f32>>,
+    /// The LSE, if you need it: per query, the logarithm of the sum of its exponentials, including
+    /// the sink's. Compact in the order sequence, head, query.
     pub lse: Option<&'h mut Buffer<f32>>,
     /// How to split the sequences; `None` for the plan of [`Loaded::plan`].
     pub plan: Option<DecodePlan>,
@@ -91,6 +94,9 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
         let row = problem.max_pages;
         check_len("the table", args.table.len(), u64::from(batch) * u64::from(row))?;
         check_len("the lengths", args.lens.len(), batch.into())?;
+        if let Some(sinks) = args.sinks {
+            check_len("the sinks", sinks.len(), problem.heads.into())?;
+        }
         if let Some(lse) = &args.lse {
             check_len("the LSE", lse.len(), problem.rows())?;
         }
@@ -102,7 +108,7 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
         };
         let grid = Grid::new([tiles as u32, plan.splits, 1], [self.config.threads(), 1, 1]);
         let strides = |strides: [u64; 3]| strides.map(|stride| stride as i64);
-        let has_lse = args.lse.is_some().into();
+        let (has_lse, has_sinks) = (args.lse.is_some().into(), args.sinks.is_some().into());
         split.with(partials, arrivals, |buffers| {
             let params = Params {
                 q: args.q,
@@ -119,6 +125,10 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
                 row: row as i32,
                 lens: args.lens,
                 max_len: problem.max_len as i32,
+                window: problem.window.unwrap_or(problem.max_len).min(problem.max_len) as i32,
+                visible: problem.visible(problem.max_len) as i32,
+                sinks: args.sinks.unwrap_or(&buffers.absent),
+                has_sinks,
                 pages: pages as i32,
                 page_bits: page.trailing_zeros(),
                 key_heads: key_heads as i32,

@@ -24,13 +24,14 @@ pub use plan::DecodePlan;
 pub use problem::DecodeProblem;
 use tiles::Tiles;
 
-/// The decode kernel: attention for 1 to 8 queries per sequence over a cache in pages, for `f16` or
+/// The decode kernel: attention for 1 to 16 queries per sequence over a cache in pages, for `f16` or
 /// `bf16`, with `f32` statistics and accumulators. For query `i` of a head, it computes
 ///
 /// `s(j) = scale q(i) · k(j)`; `lse(i) = ln sum of e^s(j)`; `o(i) = sum of e^(s(j) - lse(i)) v(j)`
 ///
-/// over the keys `j` that the query sees ([`DecodeProblem`]). A query that sees no key has `o = 0`
-/// and `lse = -inf`. The softmax weights are rounded to the element type before they are multiplied
+/// over the keys `j` that the query sees ([`DecodeProblem`]), which a sliding window may limit. With
+/// attention sinks, the first sum has one more term `e^sink` for each head, as in gpt-oss. A query
+/// that sees no key has `o = 0`, and `lse = -inf` or the sink. The softmax weights are rounded to the element type before they are multiplied
 /// with V.
 ///
 /// Token `j` of sequence `s` is token `j % page` of page `table[s][j / page]`. The lengths and the
@@ -58,7 +59,7 @@ use tiles::Tiles;
 /// let v: Vec<bf16> = (0..3 * 16 * 64).map(|i| bf16::from_f32((i / (16 * 64)) as f32)).collect();
 /// let (v, table, lens) = (device.upload(&v)?, device.upload(&[2, 0, 1, -1])?, device.upload(&[32, 5])?);
 /// let (mut o, mut lse) = (device.zeros::<bf16>(2 * 4 * 64)?, device.zeros::<f32>(2 * 4)?);
-/// let args = DecodeArgs { q: &q, k: &k, v: &v, table: &table, lens: &lens, o: &mut o, lse: Some(&mut lse), plan: None };
+/// let args = DecodeArgs { q: &q, k: &k, v: &v, table: &table, lens: &lens, sinks: None, o: &mut o, lse: Some(&mut lse), plan: None };
 /// decode.launch(&problem, args)?;
 /// assert!(o.to_vec()?.iter().all(|o| o.to_f32() == 1.0));
 /// let (long, short) = (32f32.ln(), 5f32.ln());

@@ -19,8 +19,8 @@ const STEP: u32 = 64;
 /// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every
 /// GPU.
 ///
-/// Split `i` has the `tokens` keys from key `i * tokens` on, and the last split has the rest. A
-/// sequence with at most `tokens` keys is computed by one block and uses no workspace. A sequence's
+/// Split `i` has the `tokens` keys from key `i * tokens` on, and the last split has the rest. With
+/// a window, the keys in front of it do not count. A sequence with at most `tokens` keys is computed by one block and uses no workspace. A sequence's
 /// result depends on its own data and on `tokens`, not on the other sequences.
 ///
 /// ```
@@ -58,18 +58,19 @@ impl DecodePlan {
             let partial = if plan.splits > 1 { WRITE + READ * u64::from(plan.splits) } else { 0 };
             (waves * resident + last).saturating_mul(u64::from(plan.tokens) + START + partial)
         };
-        let most = problem.max_len.div_ceil(STEP).clamp(1, 512);
+        let most = problem.max_read().div_ceil(STEP).clamp(1, 512);
         let plans = (1..=most).map(|splits| DecodePlan::split(problem, splits));
         // `min_by_key` returns the first of equal plans, the one with the fewest splits.
         plans.min_by_key(time).unwrap_or(DecodePlan::split(problem, 1))
     }
 
-    /// Returns the plan with at most `splits` equal splits of `max_len` keys. Use it to measure
-    /// other split counts than [`new`](DecodePlan::new) chooses.
+    /// Returns the plan with at most `splits` equal splits of the keys that the queries of the
+    /// longest sequence see. Use it to measure other split counts than [`new`](DecodePlan::new) chooses.
     #[inline]
     pub fn split(problem: &DecodeProblem, splits: u32) -> DecodePlan {
-        let tokens = problem.max_len.div_ceil(splits.max(1)).next_multiple_of(STEP).max(STEP);
-        DecodePlan { splits: problem.max_len.div_ceil(tokens).max(1), tokens }
+        let keys = problem.max_read();
+        let tokens = keys.div_ceil(splits.max(1)).next_multiple_of(STEP).max(STEP);
+        DecodePlan { splits: keys.div_ceil(tokens).max(1), tokens }
     }
 
     /// Returns how many bytes of workspace the partial results of a launch take: 0 without splits.
@@ -87,16 +88,16 @@ impl DecodePlan {
     /// # Errors
     /// [`DecodeError::Plan`].
     pub fn check(&self, problem: &DecodeProblem) -> Result<(), DecodeError> {
-        let (DecodePlan { splits, tokens }, max_len) = (*self, problem.max_len);
+        let (DecodePlan { splits, tokens }, keys) = (*self, problem.max_read());
         let rule = if tokens == 0 || !tokens.is_multiple_of(STEP) || tokens > 1 << 30 {
             "a split must have a multiple of 64 tokens, at most 2^30"
         } else if splits == 0 || splits > 65535 {
             "the split count must be 1 to 65535"
-        } else if u64::from(splits) * u64::from(tokens) < max_len.into() {
+        } else if u64::from(splits) * u64::from(tokens) < keys.into() {
             "they cover fewer keys"
         } else {
             return Ok(());
         };
-        Err(DecodeError::Plan { splits, tokens, max_len, rule })
+        Err(DecodeError::Plan { splits, tokens, keys, rule })
     }
 }

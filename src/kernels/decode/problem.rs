@@ -9,12 +9,14 @@ use super::error::DecodeError;
 ///
 /// Q and O have the modes (query, head, sequence). The pools of K and V have the modes (token in
 /// the page, head, page). The head dimension is contiguous in all of them. Query `i` of a sequence
-/// with `len` keys sees the keys `j <= i + len - queries`: its own key and value must already be in
-/// the cache.
+/// with `len` keys sees the keys `j <= i + len - queries`, and of these only the last `window` if
+/// there is one: its own key and value must already be in the cache. Several queries per sequence
+/// verify guesses of the next tokens.
 ///
 /// A cache without pages, `[sequences, capacity]` tokens, is a pool of
 /// `sequences * capacity / page` pages with the table `0, 1, 2, ..`, for any page size that divides
-/// `capacity`.
+/// `capacity`. Sequences with the same beginning may share its pages: let their rows of the table
+/// start with the same entries.
 ///
 /// ```
 /// use tilewright::kernels::decode::DecodeProblem;
@@ -35,7 +37,7 @@ pub struct DecodeProblem {
     pub heads: u32,
     /// Key and value heads. They must divide the query heads; adjacent query heads share one (GQA).
     pub key_heads: u32,
-    /// Queries per sequence: 1 to 8.
+    /// Queries per sequence: 1 to 16.
     pub queries: u32,
     /// The dimension of queries, keys and values.
     pub head_dim: u32,
@@ -47,6 +49,8 @@ pub struct DecodeProblem {
     pub max_pages: u32,
     /// The most keys a sequence can have. Longer lengths are clamped to it.
     pub max_len: u32,
+    /// How many keys a query sees at most, its own included (a sliding window). `None` is all.
+    pub window: Option<u32>,
     /// The factor for the scores. `None` is `1 / sqrt(head_dim)`.
     pub scale: Option<f32>,
     /// The strides of Q, in elements: from one query, head and sequence to the next. Must be
@@ -80,6 +84,7 @@ impl DecodeProblem {
             page,
             max_pages,
             max_len: page.saturating_mul(max_pages),
+            window: None,
             scale: None,
             q: None,
             k: None,
@@ -166,10 +171,22 @@ impl DecodeProblem {
         u64::from(self.batch) * u64::from(self.key_heads) * u64::from(self.row_tiles())
     }
 
-    /// Returns how many bytes of keys and values sequences of these lengths have. Use it to compute
-    /// the bandwidth of a launch, which reads them once.
+    /// Returns how many keys of a sequence with `len` keys its queries see together.
+    pub fn visible(&self, len: u32) -> u32 {
+        let all = |window: u32| window.saturating_add(self.queries.saturating_sub(1));
+        self.window.map_or(len, |window| all(window).min(len))
+    }
+
+    /// Returns the most keys that a launch reads of a sequence: those that its queries see, from
+    /// the start of a group of keys.
+    pub(super) fn max_read(&self) -> u32 {
+        self.visible(self.max_len).saturating_add(KEYS - 1).min(self.max_len)
+    }
+
+    /// Returns how many bytes of keys and values the queries of sequences with these lengths see.
+    /// Use it to compute the bandwidth of a launch, which reads them once.
     pub fn bytes(&self, lens: impl IntoIterator<Item = u32>) -> u64 {
-        let tokens: u64 = lens.into_iter().map(u64::from).sum();
+        let tokens: u64 = lens.into_iter().map(|len| u64::from(self.visible(len))).sum();
         tokens * 2 * u64::from(self.key_heads) * u64::from(self.head_dim) * 2
     }
 
@@ -177,7 +194,7 @@ impl DecodeProblem {
     ///
     /// # Errors
     /// [`DecodeError::Heads`], [`DecodeError::Queries`], [`DecodeError::Page`],
-    /// [`DecodeError::Capacity`], [`DecodeError::Scale`], [`DecodeError::Stride`],
+    /// [`DecodeError::Capacity`], [`DecodeError::Window`], [`DecodeError::Scale`], [`DecodeError::Stride`],
     /// [`DecodeError::TooLarge`].
     #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
@@ -185,7 +202,7 @@ impl DecodeProblem {
         if heads != 0 && (key_heads == 0 || !heads.is_multiple_of(key_heads)) {
             return Err(DecodeError::Heads { heads, key_heads });
         }
-        if !(1..=8).contains(&queries) {
+        if !(1..=16).contains(&queries) {
             return Err(DecodeError::Queries { found: queries });
         }
         if !page.is_power_of_two() || !(KEYS..=1 << MAX_PAGE_BITS).contains(&page) {
@@ -194,6 +211,9 @@ impl DecodeProblem {
         let capacity = u64::from(page) * u64::from(max_pages);
         if u64::from(max_len) > capacity {
             return Err(DecodeError::Capacity { max_len, capacity });
+        }
+        if self.window == Some(0) {
+            return Err(DecodeError::Window);
         }
         let scale = self.scale();
         if !(scale.is_finite() && scale > 0.0) {

@@ -39,6 +39,12 @@ crate::params! {
         pub(super) row: i32,
         pub(super) lens: Global<i32>,
         pub(super) max_len: i32,
+        /// How many keys a query sees at most, and all queries of a sequence together.
+        pub(super) window: i32,
+        pub(super) visible: i32,
+        /// For each query head a score without a value, if `has_sinks` is 1.
+        pub(super) sinks: Global<f32>,
+        pub(super) has_sinks: i32,
         /// The pages in the pool, and the base-2 logarithm of the tokens per page.
         pub(super) pages: i32,
         pub(super) page_bits: u32,
