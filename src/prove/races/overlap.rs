@@ -29,6 +29,9 @@ const UNKNOWNS: usize = 200;
 /// How many summands a search looks at.
 const SEARCHED: usize = 3;
 
+/// How many threads a warp has.
+const WARP: i128 = 32;
+
 /// The largest factor in a condition on sizes.
 const FACTOR: i128 = 1 << 20;
 
@@ -39,6 +42,8 @@ pub(super) enum Answer {
     Apart(Deps),
     /// If they touch the same byte, they are the same thread.
     SameThread(Deps),
+    /// If they touch the same byte, they are in the same warp.
+    SameWarp(Deps),
     /// If they touch the same byte, they are in the same block.
     SameBlock(Deps),
     Unknown,
@@ -150,13 +155,16 @@ impl<'a, 'k> Overlap<'a, 'k> {
         {
             differences.push(numbers::tidy(&mut self.walk.atoms, other));
         }
+        let mut is_same_warp = None;
         for left in differences {
             let found = self.peel(left, window).and_then(|()| self.close(&unknowns));
             if found.is_err() {
                 return Some(Answer::Apart(self.deps));
             }
-            if let Some(answer) = self.same() {
-                return Some(answer);
+            match self.same() {
+                Some(Answer::SameWarp(deps)) => is_same_warp = Some(Answer::SameWarp(deps)),
+                Some(answer) => return Some(answer),
+                None => {}
             }
         }
         let before = self.deps;
@@ -166,7 +174,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 return Some(Answer::Apart(before | deps));
             }
         }
-        None
+        is_same_warp
     }
 
     fn twin(&mut self, poly: &Poly) -> Option<Poly> {
@@ -548,14 +556,24 @@ impl<'a, 'k> Overlap<'a, 'k> {
     /// Decides whether the threads are the same one, or in the same block.
     fn same(&mut self) -> Option<Answer> {
         let blocks = match self.twins.pair {
-            Pair::Block(_) => Some(self.deps),
+            Pair::Threads(..) => Some(self.deps),
             Pair::Grid => self.are_equal(SpecialReg::Ctaid, SpecialReg::Nctaid),
         }?;
         match self.are_equal(SpecialReg::Tid, SpecialReg::Ntid) {
             Some(threads) => Some(Answer::SameThread(blocks | threads)),
             None if self.twins.pair == Pair::Grid => Some(Answer::SameBlock(blocks)),
-            None => None,
+            None => self.is_same_warp().then_some(Answer::SameWarp(blocks)),
         }
+    }
+
+    /// Returns whether both threads are in the same warp.
+    fn is_same_warp(&mut self) -> bool {
+        if !matches!(self.walk.ir.bounds.block, Some([_, 1, 1])) {
+            return false;
+        }
+        let thread = self.walk.register(SpecialReg::Tid(Axis::X));
+        let warp = numbers::div(&mut self.walk.atoms, &thread, &Poly::constant(WARP));
+        warp.is_some_and(|warp| self.is_equal(&warp))
     }
 
     /// Returns what it relies on that an index is the same along all axes. A kernel that does not
