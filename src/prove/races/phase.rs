@@ -90,6 +90,39 @@ impl Event {
     }
 }
 
+/// A use of a named barrier.
+struct NamedBarrier {
+    id: Option<i128>,
+    /// Whether all threads of the block wait at it.
+    is_of_block: bool,
+}
+
+impl NamedBarrier {
+    fn of(ir: &KernelIr, op: OpId) -> Option<NamedBarrier> {
+        let (id, threads, waits) = if let Op::Sync(
+            Sync::BarrierSync { id, threads, .. }
+            | Sync::BarrierRed { id, threads, .. }
+            | Sync::BarrierRedPopc { id, threads, .. },
+        ) = &ir.ops[op].op
+        {
+            (*id, *threads, true)
+        } else if let Op::Sync(Sync::BarrierArrive { id, threads, .. }) = &ir.ops[op].op {
+            (*id, *threads, false)
+        } else {
+            return None;
+        };
+        let [id, threads] = [id, threads].map(|value| constant_of(ir, value)?.as_int());
+        let is_all = threads.is_some() && threads == threads_of_block(ir).map(i128::from);
+        Some(NamedBarrier { id, is_of_block: waits && is_all })
+    }
+}
+
+/// Returns how many threads a block has, if the kernel fixes its size.
+fn threads_of_block(ir: &KernelIr) -> Option<u64> {
+    let block = ir.bounds.block?;
+    Some(block.into_iter().fold(1, |all: u64, threads| all.saturating_mul(threads.into())))
+}
+
 /// An operation in a region.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -155,6 +188,8 @@ pub(super) struct Phases<'k> {
     scope: Scope,
     /// Whether barriers count at all.
     counts: bool,
+    /// The named barriers, and whether all uses of each are by all threads of the block.
+    named: HashMap<i128, bool>,
     /// The index of each operation in its region.
     places: HashMap<OpId, usize>,
     /// The operations of each region that change a thread's progress or its path, with their
@@ -168,22 +203,15 @@ impl<'k> Phases<'k> {
         let mut counts = true;
         let mut places = HashMap::new();
         let ops = ir.reached_ops();
+        let mut named: HashMap<i128, bool> = HashMap::new();
         for &op in &ops {
-            // A named barrier may be the block's barrier 0.
-            let named = if let Op::Sync(
-                Sync::BarrierSync { id, .. }
-                | Sync::BarrierArrive { id, .. }
-                | Sync::BarrierRed { id, .. }
-                | Sync::BarrierRedPopc { id, .. },
-            ) = &ir.ops[op].op
-            {
-                Some(*id)
-            } else {
-                None
-            };
-            counts &= named.is_none_or(|id| {
-                constant_of(ir, id).and_then(|id| id.as_int()).is_some_and(|id| id != 0)
-            });
+            if let Some(barrier) = NamedBarrier::of(ir, op) {
+                match barrier.id.filter(|id| *id != 0) {
+                    Some(id) => *named.entry(id).or_insert(true) &= barrier.is_of_block,
+                    // It may be the block's barrier 0.
+                    None => counts = false,
+                }
+            }
         }
         for (_, region) in ir.regions.iter() {
             places.extend(region.ops.iter().enumerate().map(|(index, op)| (*op, index)));
@@ -195,7 +223,7 @@ impl<'k> Phases<'k> {
         // Without a size, nothing says which threads are a warp.
         counts &= scope == Scope::Block || ir.bounds.block.is_some();
         let (relevant, known) = (HashMap::new(), RefCell::default());
-        let mut phases = Phases { ir, uniform, scope, counts, places, relevant, known };
+        let mut phases = Phases { ir, uniform, scope, counts, named, places, relevant, known };
         // Inner operations come before the ones around them.
         for op in ops.into_iter().rev() {
             if phases.is_relevant(op) {
@@ -258,16 +286,14 @@ impl<'k> Phases<'k> {
             true
         } else if let Op::Warp(Warp::BarWarp { members }) = self.ir.ops[op].op {
             let all = constant_of(self.ir, members).map(|members| members.bits());
-            let threads = self.ir.bounds.block.map(|block| {
-                block.into_iter().fold(1, |all: u64, threads| all.saturating_mul(threads.into()))
-            });
             let is_whole = match self.scope {
-                Scope::Block => threads.is_some_and(|threads| threads <= 32),
+                Scope::Block => threads_of_block(self.ir).is_some_and(|threads| threads <= 32),
                 Scope::Warp => true,
             };
             all == Some(u32::MAX.into()) && is_whole
         } else {
-            false
+            let id = NamedBarrier::of(self.ir, op).and_then(|barrier| barrier.id);
+            id.is_some_and(|id| self.named.get(&id) == Some(&true))
         };
         is_one && self.counts && self.uniform.divergence_of(op).is_none()
     }
