@@ -31,9 +31,12 @@ use crate::ir::op::{AsyncCopy, MemScope, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::Space;
 use crate::ir::{Entity, Kernel, KernelIr, OpId, Signature, Value, ValueDef};
 use batch::Batch;
-use overlap::{Answer, Overlap};
+use overlap::{Answer, Effort, Overlap};
 use phase::{Event, Phases, Scope};
 use twin::{Pair, Twins};
+
+/// How many pairs of accesses are worth a look at all of them together.
+const MANY: usize = 8;
 
 /// How many pairs of accesses to an allocation are compared.
 const PAIRS: usize = 20_000;
@@ -276,7 +279,7 @@ impl<'k> Races<'k> {
                     let found = if pairs > PAIRS {
                         Err("the kernel has too many accesses".to_owned())
                     } else {
-                        self.pair(a, b)
+                        self.pair(a, b, Effort::Searches)
                     };
                     match found {
                         Ok(own) => deps |= own,
@@ -290,15 +293,15 @@ impl<'k> Races<'k> {
 
     /// Compares all bytes of one batch with those of another one.
     fn hulls(&mut self, a: &Batch<'_>, b: &Batch<'_>) -> Option<Deps> {
-        if a.all.len() == 1 && b.all.len() == 1 {
+        if a.all.len() * b.all.len() < MANY {
             return None;
         }
         let (a, b) = a.hulls(b)?;
-        self.pair(&a, &b).ok()
+        self.pair(&a, &b, Effort::Ranges).ok()
     }
 
     /// Returns what it relies on that two threads do not race with these accesses.
-    fn pair(&mut self, a: &Record, b: &Record) -> Result<Deps, String> {
+    fn pair(&mut self, a: &Record, b: &Record, effort: Effort) -> Result<Deps, String> {
         for record in [a, b] {
             if let Root::Remote(_) = record.root {
                 return Err("another block of the cluster may access it".to_owned());
@@ -319,7 +322,7 @@ impl<'k> Races<'k> {
         let mut deps = 0;
         if is_global {
             let is_plain = !(a.is_collective || b.is_collective || a.is_copy || b.is_copy);
-            match self.decide(&Pair::Grid, a, b) {
+            match self.decide(&Pair::Grid, a, b, effort) {
                 Answer::Apart(own) => return Ok(own),
                 Answer::SameThread(own) if is_plain => return Ok(own),
                 Answer::SameThread(own) | Answer::SameWarp(own) | Answer::SameBlock(own) => {
@@ -331,12 +334,12 @@ impl<'k> Races<'k> {
                 return Ok(deps);
             }
         }
-        let Some(own) = self.threads(Scope::Block, a, b) else {
+        let Some(own) = self.threads(Scope::Block, a, b, effort) else {
             return Err(self.unknown(a, b, "two threads"));
         };
         deps |= own.deps;
         if own.is_within_warps {
-            match self.threads(Scope::Warp, a, b) {
+            match self.threads(Scope::Warp, a, b, effort) {
                 Some(own) if !own.is_within_warps => deps |= own.deps,
                 _ => return Err(self.unknown(a, b, "two threads of a warp")),
             }
@@ -345,7 +348,7 @@ impl<'k> Races<'k> {
     }
 
     /// Shows that no two threads of a block or warp race.
-    fn threads(&mut self, scope: Scope, a: &Record, b: &Record) -> Option<Order> {
+    fn threads(&mut self, scope: Scope, a: &Record, b: &Record, effort: Effort) -> Option<Order> {
         let depth = self.phases.loops(self.ir.ops[a.op].region).len();
         let [x, y] = [a, b].map(|record| Event { op: record.op, is_copy: record.is_copy });
         let relations = self.phases(scope).relations(x, y);
@@ -356,7 +359,8 @@ impl<'k> Races<'k> {
             let is_thread =
                 relation.is_sequential && (is_once || !(a.is_collective || b.is_collective));
             let (first, second) = if relation.is_swapped { (b, a) } else { (a, b) };
-            match self.decide(&Pair::Threads(scope, relation.steps.clone()), first, second) {
+            let pair = Pair::Threads(scope, relation.steps.clone());
+            match self.decide(&pair, first, second, effort) {
                 Answer::Apart(own) => order.deps |= own,
                 Answer::SameThread(own) if is_thread => order.deps |= own,
                 Answer::SameThread(own) | Answer::SameWarp(own) => {
@@ -376,7 +380,7 @@ impl<'k> Races<'k> {
         }
     }
 
-    fn decide(&mut self, pair: &Pair, a: &Record, b: &Record) -> Answer {
+    fn decide(&mut self, pair: &Pair, a: &Record, b: &Record, effort: Effort) -> Answer {
         let scope = match pair {
             Pair::Threads(scope, _) => *scope,
             Pair::Grid => Scope::Block,
@@ -390,7 +394,7 @@ impl<'k> Races<'k> {
             Scope::Block => &self.phases,
             Scope::Warp => self.warps.get_or_init(|| Phases::new(self.ir, Scope::Warp)),
         };
-        Overlap::new(&mut self.walk, phases, twins, &self.registers).decide(a, b)
+        Overlap::new(&mut self.walk, phases, twins, &self.registers, effort).decide(a, b)
     }
 
     /// Says what is not known about a pair.

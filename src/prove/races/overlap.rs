@@ -63,6 +63,26 @@ pub(super) struct Overlap<'a, 'k> {
     /// Unknowns that have been taken apart.
     done: HashSet<AtomId>,
     deps: Deps,
+    effort: Effort,
+}
+
+/// How hard to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// By ranges only.
+    Ranges,
+    /// By searches as well, perhaps with conditions on the launch.
+    Searches,
+}
+
+/// Returns whether the polynomial is at least 0 if one of its sizes is large enough, as a pitch may
+/// be, or if all are small. Others say something else: `rows >= rows*matrices` allows one matrix.
+fn is_met_by_a_size(poly: &Poly) -> bool {
+    let is_less =
+        |atom: AtomId| poly.terms.iter().any(|term| term.factor < 0 && term.atoms.contains(&atom));
+    let is_large = |term: &Term| matches!(term.atoms[..], [atom] if !is_less(atom));
+    let mut positive = poly.terms.iter().filter(|term| term.factor > 0).peekable();
+    positive.peek().is_none() || positive.any(is_large)
 }
 
 /// A summand `coefficient * form` of a difference.
@@ -113,6 +133,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
         phases: &'a Phases<'k>,
         twins: &'a mut Twins,
         registers: &'a HashSet<SpecialReg>,
+        effort: Effort,
     ) -> Overlap<'a, 'k> {
         Overlap {
             walk,
@@ -122,6 +143,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
             equal: HashSet::new(),
             done: HashSet::new(),
             deps: 0,
+            effort,
         }
     }
 
@@ -166,6 +188,9 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 Some(answer) => return Some(answer),
                 None => {}
             }
+        }
+        if self.effort == Effort::Ranges {
+            return is_same_warp;
         }
         let before = self.deps;
         for (sign, end) in [(1, window.hi), (-1, -window.lo)] {
@@ -289,7 +314,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                     break;
                 }
             }
-            if next.is_none() {
+            if next.is_none() && self.effort == Effort::Searches {
                 next = summands.iter().take(SEARCHED).find_map(|summand| {
                     let rest = self.rest(&left, summand)?;
                     let is_zero = self.is_zero(summand, &rest, window);
@@ -420,7 +445,9 @@ impl<'a, 'k> Overlap<'a, 'k> {
         };
         // A bound of a type is no size, so a condition with such a factor asks for too much.
         let is_plain = |poly: &Poly| {
-            poly.atoms().all(is_size) && poly.terms.iter().all(|term| term.factor.abs() <= FACTOR)
+            poly.atoms().all(is_size)
+                && poly.terms.iter().all(|term| term.factor.abs() <= FACTOR)
+                && is_met_by_a_size(poly)
         };
         let one =
             found.into_iter().find(|one| !one.all.is_empty() && one.all.iter().all(is_plain))?;
