@@ -47,7 +47,7 @@ impl<P> Kernel<P> {
     ///
     /// Barriers of the block and of whole warps, `cp.async` with its waits, and atomics count. What
     /// other asynchronous copies, mbarriers, `wgmma` or other blocks of a cluster access stays open,
-    /// and so does what only named barriers order.
+    /// and so does what only named barriers of some threads order.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
