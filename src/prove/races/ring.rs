@@ -35,9 +35,11 @@ impl Walk<'_> {
         let Some(Known::Number(Number { poly, deps })) = initial else { return None };
         let (start, deps): (i128, Deps) = (poly.as_constant()?, *deps);
         let ir = self.ir;
-        let mut nexts = continues.iter().map(|next| match &ir.ops[*next].op {
-            Op::Control(Control::Continue { values, .. }) => values.get(index).copied(),
-            _ => None,
+        let mut nexts = continues.iter().map(|next| {
+            let Op::Control(Control::Continue { values, .. }) = &ir.ops[*next].op else {
+                return None;
+            };
+            values.get(index).copied()
         });
         let first = orbit(ir, arg, nexts.next()??, start)?;
         for next in nexts {
