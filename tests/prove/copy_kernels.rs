@@ -116,7 +116,7 @@ pub(crate) fn random(rng: &mut Rng) -> Made {
         stages,
         carries: rng.below(2) == 0,
         pitch: if rng.below(10) == 0 { "%k48" } else { "%k64" },
-        element: rng.pick(elements),
+        element: elements[rng.below(elements.len())],
         is_wide: !of_warp && rng.below(3) == 0,
         rng,
     };
