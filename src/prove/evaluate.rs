@@ -422,6 +422,11 @@ impl Walk<'_> {
             let poly = a.poly.times(&b.poly)?.plus(&c.poly)?;
             return Some(Number { poly, deps: a.deps | b.deps | c.deps });
         }
+        if let Arith::Rem { .. } = arith
+            && let Some(place) = self.turned(result)
+        {
+            return Some(place);
+        }
         if let Arith::Div { lhs, rhs } | Arith::Rem { lhs, rhs } = *arith {
             let (a, b) = exact(self, lhs, rhs)?;
             let mut deps = a.deps | b.deps;
@@ -499,6 +504,9 @@ impl Walk<'_> {
             return Some(Number { poly, deps });
         }
         if let Arith::Selp { cond, then_value, else_value } = *arith {
+            if let Some(place) = self.turned(result) {
+                return Some(place);
+            }
             let (yes, no) = exact(self, then_value, else_value)?;
             let cond = self.cond(cond).unwrap_or_default();
             let (yes, no) = (Known::Number(yes), Known::Number(no));

@@ -11,7 +11,7 @@ use super::poly::{AtomId, Poly};
 use super::range::Range;
 
 /// `poly >= 0`, if the conditions of `deps` hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) poly: Poly,
     pub(super) deps: Deps,
@@ -20,7 +20,7 @@ pub(super) struct Fact {
 }
 
 /// `atom == value`, if the conditions of `deps` hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Equality {
     pub(super) atom: AtomId,
     pub(super) value: Poly,

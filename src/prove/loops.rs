@@ -210,7 +210,10 @@ impl Walk<'_> {
                 let known = self.carried(arg, initial.get(i), steps[i].as_ref(), &count, promises);
                 let (known, obligation) = match known {
                     Some((known, obligation)) => (known, obligation),
-                    None => (Known::Nothing, None),
+                    None => {
+                        let ring = self.ring(arg, i, initial.get(i), &continues, &count);
+                        (ring.unwrap_or(Known::Nothing), None)
+                    }
                 };
                 self.values[arg.index()] = known;
                 promised.extend(obligation.map(|obligation| (arg, obligation)));

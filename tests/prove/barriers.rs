@@ -232,3 +232,37 @@ fn barriers_that_depend_on_data_do_not_count() {
   st %y, %own, %z";
     assert!(!verified(&text(body)).prove_races().is_complete());
 }
+
+/// A named barrier of all threads is like the block's own, one of some threads is not.
+#[test]
+fn named_barriers_count_for_all_threads() {
+    let body = |id: &str, threads: &str, others: &str| {
+        format!(
+            "
+  %one_u = const 1 : u32
+  %two_u = const 2 : u32
+  %some = const 32 : u32
+  %all = const 64 : u32
+  %warp = div %t, %k32 : i32
+  {others}
+  st %s, %t, %v
+  barrier_sync %{id}, %{threads}
+  %mirrored = sub %k63, %t : i32
+  %w = ld %s, %mirrored : i32
+  st %y, %own, %w"
+        )
+    };
+    let arrive = "barrier_arrive %one_u, %all";
+    for (id, threads, others, is_proved) in [
+        ("one_u", "all", "", true),
+        ("one_u", "some", "", false),
+        ("one_u", "all", arrive, false),
+        ("two_u", "all", arrive, true),
+        ("two_u", "all", "barrier_sync %one_u, %some", true),
+    ] {
+        let kernel = verified(&text(&body(id, threads, others)));
+        let proof = kernel.prove_races();
+        assert_eq!(proof.is_complete(), is_proved, "{id} {threads} {others}: {proof}");
+    }
+    assert_eq!(race_of(&verified(&text(&body("one_u", "all", "")))), None);
+}

@@ -23,6 +23,8 @@ mod operators;
 
 mod barriers;
 mod conditions;
+mod copies;
+mod copy_kernels;
 mod data_use;
 mod generator;
 mod law;

@@ -12,6 +12,8 @@ struct Phases<'r> {
     /// The counters of the enclosing loops.
     counters: Vec<String>,
     statements: usize,
+    /// Whether there are named barriers.
+    is_named: bool,
 }
 
 const START: &str = "
@@ -37,6 +39,9 @@ const START: &str = "
   %k63 = const 63 : i32
   %k64 = const 64 : i32
   %k128 = const 128 : i32
+  %once = const 1 : u32
+  %k32u = const 32 : u32
+  %k64u = const 64 : u32
 ";
 
 pub(crate) fn random(rng: &mut Rng) -> Made {
@@ -51,7 +56,9 @@ pub(crate) fn random(rng: &mut Rng) -> Made {
         indent: 2,
         counters: Vec::new(),
         statements: 0,
+        is_named: false,
     };
+    phases.is_named = block.is_some() && phases.rng.below(4) == 0;
     if phases.rng.below(3) == 0 || block == Some([32, 2, 1]) && phases.rng.below(4) > 0 {
         phases.line("%r = sreg<tid.y> : i32");
         phases.line("%row = mul %r, %k32 : i32");
@@ -238,7 +245,18 @@ impl Phases<'_> {
         self.statements = self.statements.saturating_sub(1);
         match self.rng.below(13) {
             0..=4 => self.access(),
-            5..=7 if is_uniform => self.line("barrier"),
+            5..=7 if is_uniform => {
+                // Half of the threads do not make a barrier of all.
+                let barriers = [
+                    "barrier",
+                    "barrier",
+                    "barrier_sync %once, %k64u",
+                    "barrier_sync %once, %k32u",
+                ];
+                let last = if self.is_named { 4 } else { 2 };
+                let barrier = *self.rng.pick(&barriers[..last]);
+                self.line(barrier);
+            }
             8 if self.indent < 8 => {
                 // Branches that depend on the thread, or not.
                 let lane = self.op("rem %t, %k32");

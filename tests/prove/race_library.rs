@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use tilewright::ir::types::Scalar;
+use tilewright::ir::types::{Scalar, Space};
 use tilewright::ir::{Kernel, KernelIr, Target, bf16, f16};
+use tilewright::kernels::attention::{Attention, AttentionConfig, AttentionProblem};
+use tilewright::kernels::decode::{Decode, DecodeConfig};
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherConfig};
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
@@ -56,6 +58,13 @@ fn kernels() -> Vec<(&'static str, KernelIr)> {
     add!("gemm simt", Gemm::<f32>::new(GemmConfig::simt(Target::SM_80, Scalar::F32)));
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128]);
     add!("gemm sm_80", Gemm::<bf16>::new(sm80));
+    for head in [64, 128] {
+        let problem = AttentionProblem::new([1, 1, 1], [128, 128], head);
+        let config = AttentionConfig::new(Target::SM_80, &problem).unwrap();
+        add!("attention sm_80", Attention::<bf16>::new(config));
+        let config = DecodeConfig::new(target, head).unwrap();
+        add!("decode", Decode::<bf16>::new(config));
+    }
     all
 }
 
@@ -71,6 +80,13 @@ fn races_of_the_library() {
         let accesses: usize = proof.allocations().iter().map(|one| one.accesses).sum();
         println!("{family}, {accesses} accesses, {milliseconds:.1} ms: {proof}");
         let is_settled = |verdict: &RaceVerdict| verdict.is_settled();
+        // All threads of these fill rings by `cp.async`.
+        if matches!(family, "gemm simt" | "gemm sm_80" | "attention sm_80" | "decode") {
+            let mut shared =
+                proof.allocations().iter().filter(|one| one.space == Space::Shared).peekable();
+            assert!(shared.peek().is_some());
+            assert!(shared.all(|one| one.verdict == RaceVerdict::Proved), "{proof}");
+        }
         settled += proof.allocations().iter().filter(|one| is_settled(&one.verdict)).count();
     }
     assert!(settled > 20, "{settled} allocations");

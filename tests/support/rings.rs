@@ -15,7 +15,7 @@ pub(crate) fn cp_async_ring() -> String {
         )
     };
     format!(
-        "kernel @copy target sm_80 (%x: ptr<global, i32>, %out: ptr<global, mut i32>) {{
+        "kernel @copy target sm_80 block 32 x 1 x 1 (%x: ptr<global, i32>, %out: ptr<global, mut i32>) {{
   shared @tile: i32 x 384 align 16
   %tile = shared_base<@tile> : ptr<shared, mut i32>
   %t = sreg<tid.x> : i32

@@ -29,6 +29,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::butterfly::Butterflies;
+use super::origin::{Origins, Root};
 use super::thread_index::{agree, is_thread_index};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
@@ -59,10 +60,15 @@ impl Uniformity {
         Uniformity::of(ir, scope, false)
     }
 
-    /// Analyses the threads of a block. Whatever depends on memory is divergent, because another
-    /// thread may write it between two threads' loads.
+    /// Analyses the threads of a block. Whatever depends on memory that the kernel can write is
+    /// divergent, because another thread may write it between two threads' loads.
     pub(crate) fn without_data(ir: &KernelIr) -> Uniformity {
         Uniformity::of(ir, Scope::Block, true)
+    }
+
+    /// The same for the threads of a warp. The kernel has to fix its block size.
+    pub(crate) fn of_warps_without_data(ir: &KernelIr) -> Uniformity {
+        Uniformity::of(ir, Scope::Warp, true)
     }
 
     fn of(ir: &KernelIr, scope: Scope, is_strict: bool) -> Uniformity {
@@ -72,6 +78,7 @@ impl Uniformity {
             ir,
             scope,
             is_strict,
+            origins: is_strict.then(|| Origins::new(ir)),
             values: vec![false; ir.values.len()],
             vars: vec![false; ir.vars.len()],
             butterflies: Butterflies::new(ir),
@@ -104,6 +111,8 @@ struct Flow<'k> {
     scope: Scope,
     /// Whether loads from memory that may change are divergent.
     is_strict: bool,
+    /// Where pointers come from, if the above is so.
+    origins: Option<Origins>,
     /// For each value, whether it is divergent.
     values: Vec<bool>,
     /// For each variable, whether it may hold a divergent value.
@@ -216,7 +225,8 @@ impl Flow<'_> {
                 divergent |= match ir.type_of(*base) {
                     Type::Pointer { space: Space::Local | Space::Generic, .. } => true,
                     Type::Pointer { space: Space::Const, .. } => false,
-                    _ => self.is_strict,
+                    // Nothing writes a buffer that a launch may only read.
+                    _ => self.is_strict && !self.is_read_only(*base),
                 };
             }
             (_, own_result) => {
@@ -278,9 +288,23 @@ impl Flow<'_> {
         }
     }
 
+    /// Returns whether the pointer is into a buffer that the kernel cannot write.
+    fn is_read_only(&self, pointer: Value) -> bool {
+        let root = self.origins.as_ref().and_then(|origins| origins.root(pointer));
+        let Some(Root::Param(param)) = root else { return false };
+        self.ir.params.get(param as usize).is_some_and(|param| {
+            let ty = self.ir.type_of(param.value);
+            matches!(ty, Type::Pointer { space: Space::Global, mutable: false, .. })
+        })
+    }
+
     /// Returns whether all threads agree on the result of a comparison of divergent values.
     fn agree(&mut self, op: OpId, compare: Compare, lhs: Value, rhs: Value) -> bool {
         let (ir, scope) = (self.ir, self.scope);
+        // A block without a fixed size may extend along any axis.
+        if self.is_strict && ir.bounds.block.is_none() {
+            return false;
+        }
         *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, compare, lhs, rhs))
     }
 

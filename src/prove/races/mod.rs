@@ -1,19 +1,22 @@
 //! Proves that the threads of a kernel do not race, by comparing two of them.
 //!
 //! Two threads race if both access the same byte, one of them writes, and nothing orders the two
-//! accesses. `phase.rs` finds the pairs of accesses that no block barrier orders. `overlap.rs` shows
+//! accesses. `phase.rs` finds the pairs of accesses that no barrier orders. `overlap.rs` shows
 //! for such a pair that only one and the same thread can touch the same byte twice: it renames the
 //! unknowns that differ between threads (`twin.rs`), and takes the difference of both offsets apart.
 //!
 //! Blocks are never ordered, so for global memory also two threads of different blocks are compared.
 //! Buffers that a launch may write do not overlap other buffers, as Rust's borrows say.
 
+mod batch;
 mod overlap;
 mod phase;
 mod record;
 mod report;
+mod ring;
 mod twin;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(super) use record::Record;
@@ -27,9 +30,13 @@ use super::walk::Walk;
 use crate::ir::op::{AsyncCopy, MemScope, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::Space;
 use crate::ir::{Entity, Kernel, KernelIr, OpId, Signature, Value, ValueDef};
-use overlap::{Answer, Overlap};
-use phase::Phases;
+use batch::Batch;
+use overlap::{Answer, Effort, Overlap};
+use phase::{Event, Phases, Scope};
 use twin::{Pair, Twins};
+
+/// How many pairs of accesses are worth a look at all of them together.
+const MANY: usize = 8;
 
 /// How many pairs of accesses to an allocation are compared.
 const PAIRS: usize = 20_000;
@@ -38,8 +45,9 @@ impl<P> Kernel<P> {
     /// Shows for each buffer and shared allocation that no two threads race for it, or names two
     /// accesses that may race.
     ///
-    /// Barriers of the block and atomics count. What asynchronous copies, mbarriers, `wgmma` or
-    /// other blocks of a cluster access stays open, and so do named barriers and warp barriers.
+    /// Barriers of the block and of whole warps, `cp.async` with its waits, and atomics count. What
+    /// other asynchronous copies, mbarriers, `wgmma` or other blocks of a cluster access stays open,
+    /// and so does what only named barriers of some threads order.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -127,10 +135,19 @@ impl Allocation {
     }
 }
 
+/// What it relies on that no two threads of different warps race, and whether threads of the same
+/// warp may.
+struct Order {
+    deps: Deps,
+    is_within_warps: bool,
+}
+
 struct Races<'k> {
     ir: &'k KernelIr,
     walk: Walk<'k>,
     phases: Phases<'k>,
+    /// The same for the threads of a warp, if they are compared.
+    warps: OnceCell<Phases<'k>>,
     registers: HashSet<SpecialReg>,
     twins: HashMap<Pair, Twins>,
 }
@@ -144,7 +161,8 @@ impl<'k> Races<'k> {
             ir.ops[op].results.iter().any(|result| used.contains(result)).then_some(reg)
         });
         let registers = registers.collect();
-        Races { ir, walk, phases: Phases::new(ir), registers, twins: HashMap::new() }
+        let (phases, warps) = (Phases::new(ir, Scope::Block), OnceCell::new());
+        Races { ir, walk, phases, warps, registers, twins: HashMap::new() }
     }
 
     fn all(mut self, records: &[Record]) -> Vec<Allocation> {
@@ -245,29 +263,45 @@ impl<'k> Races<'k> {
         if !records.iter().any(|record| record.is_store) {
             return Found::Relies(0);
         }
+        let batches = Batch::of(records, [&self.phases, self.phases(Scope::Warp)]);
         let (mut deps, mut pairs) = (0, 0);
-        for (i, a) in records.iter().enumerate() {
-            for b in &records[i..] {
-                if !(a.is_store || b.is_store) {
+        for (i, a) in batches.iter().enumerate() {
+            for b in &batches[i..] {
+                if !(a.all[0].is_store || b.all[0].is_store) {
                     continue;
                 }
-                pairs += 1;
-                let found = if pairs > PAIRS {
-                    Err("the kernel has too many accesses".to_owned())
-                } else {
-                    self.pair(a, b)
-                };
-                match found {
-                    Ok(own) => deps |= own,
-                    Err(reason) => return Found::Open { reason, first: a.op, second: b.op },
+                if let Some(own) = self.hulls(a, b) {
+                    deps |= own;
+                    continue;
+                }
+                for (a, b) in a.pairs(b, &self.phases) {
+                    pairs += 1;
+                    let found = if pairs > PAIRS {
+                        Err("the kernel has too many accesses".to_owned())
+                    } else {
+                        self.pair(a, b, Effort::Searches)
+                    };
+                    match found {
+                        Ok(own) => deps |= own,
+                        Err(reason) => return Found::Open { reason, first: a.op, second: b.op },
+                    }
                 }
             }
         }
         Found::Relies(deps)
     }
 
+    /// Compares all bytes of one batch with those of another one.
+    fn hulls(&mut self, a: &Batch<'_>, b: &Batch<'_>) -> Option<Deps> {
+        if a.all.len() * b.all.len() < MANY {
+            return None;
+        }
+        let (a, b) = a.hulls(b)?;
+        self.pair(&a, &b, Effort::Ranges).ok()
+    }
+
     /// Returns what it relies on that two threads do not race with these accesses.
-    fn pair(&mut self, a: &Record, b: &Record) -> Result<Deps, String> {
+    fn pair(&mut self, a: &Record, b: &Record, effort: Effort) -> Result<Deps, String> {
         for record in [a, b] {
             if let Root::Remote(_) = record.root {
                 return Err("another block of the cluster may access it".to_owned());
@@ -287,37 +321,80 @@ impl<'k> Races<'k> {
         }
         let mut deps = 0;
         if is_global {
-            match self.decide(Pair::Grid, a, b) {
+            let is_plain = !(a.is_collective || b.is_collective || a.is_copy || b.is_copy);
+            match self.decide(&Pair::Grid, a, b, effort) {
                 Answer::Apart(own) => return Ok(own),
-                Answer::SameThread(own) if !(a.is_collective || b.is_collective) => return Ok(own),
-                Answer::SameThread(own) | Answer::SameBlock(own) => deps |= own,
+                Answer::SameThread(own) if is_plain => return Ok(own),
+                Answer::SameThread(own) | Answer::SameWarp(own) | Answer::SameBlock(own) => {
+                    deps |= own;
+                }
                 Answer::Unknown => return Err(self.unknown(a, b, "two blocks")),
             }
             if scopes.is_some() {
                 return Ok(deps);
             }
         }
-        let depth = self.phases.loops(self.ir.ops[a.op].region).len();
-        for relation in self.phases.relations(a.op, b.op) {
-            // One warp executes the matrix operation once.
-            let is_once = a.op == b.op && relation.len() == depth;
-            let is_thread = is_once || !(a.is_collective || b.is_collective);
-            match self.decide(Pair::Block(relation), a, b) {
-                Answer::Apart(own) => deps |= own,
-                Answer::SameThread(own) if is_thread => deps |= own,
-                Answer::SameThread(_) | Answer::SameBlock(_) | Answer::Unknown => {
-                    return Err(self.unknown(a, b, "two threads"));
-                }
+        let Some(own) = self.threads(Scope::Block, a, b, effort) else {
+            return Err(self.unknown(a, b, "two threads"));
+        };
+        deps |= own.deps;
+        if own.is_within_warps {
+            match self.threads(Scope::Warp, a, b, effort) {
+                Some(own) if !own.is_within_warps => deps |= own.deps,
+                _ => return Err(self.unknown(a, b, "two threads of a warp")),
             }
         }
         Ok(deps)
     }
 
-    fn decide(&mut self, pair: Pair, a: &Record, b: &Record) -> Answer {
+    /// Shows that no two threads of a block or warp race.
+    fn threads(&mut self, scope: Scope, a: &Record, b: &Record, effort: Effort) -> Option<Order> {
+        let depth = self.phases.loops(self.ir.ops[a.op].region).len();
+        let [x, y] = [a, b].map(|record| Event { op: record.op, is_copy: record.is_copy });
+        let relations = self.phases(scope).relations(x, y);
+        let mut order = Order { deps: 0, is_within_warps: false };
+        for relation in relations.iter() {
+            // One warp executes the matrix operation once.
+            let is_once = a.op == b.op && relation.is_same(depth);
+            let is_thread =
+                relation.is_sequential && (is_once || !(a.is_collective || b.is_collective));
+            let (first, second) = if relation.is_swapped { (b, a) } else { (a, b) };
+            let pair = Pair::Threads(scope, relation.steps.clone());
+            match self.decide(&pair, first, second, effort) {
+                Answer::Apart(own) => order.deps |= own,
+                Answer::SameThread(own) if is_thread => order.deps |= own,
+                Answer::SameThread(own) | Answer::SameWarp(own) => {
+                    order.deps |= own;
+                    order.is_within_warps = true;
+                }
+                Answer::SameBlock(_) | Answer::Unknown => return None,
+            }
+        }
+        Some(order)
+    }
+
+    fn phases(&self, scope: Scope) -> &Phases<'k> {
+        match scope {
+            Scope::Block => &self.phases,
+            Scope::Warp => self.warps.get_or_init(|| Phases::new(self.ir, Scope::Warp)),
+        }
+    }
+
+    fn decide(&mut self, pair: &Pair, a: &Record, b: &Record, effort: Effort) -> Answer {
+        let scope = match pair {
+            Pair::Threads(scope, _) => *scope,
+            Pair::Grid => Scope::Block,
+        };
         let index = self.twins.len() as u32;
-        let twins =
-            self.twins.entry(pair).or_insert_with_key(|pair| Twins::new(pair.clone(), index));
-        Overlap::new(&mut self.walk, &self.phases, twins, &self.registers).decide(a, b)
+        let twins = self
+            .twins
+            .entry(pair.clone())
+            .or_insert_with_key(|pair| Twins::new(pair.clone(), index));
+        let phases = match scope {
+            Scope::Block => &self.phases,
+            Scope::Warp => self.warps.get_or_init(|| Phases::new(self.ir, Scope::Warp)),
+        };
+        Overlap::new(&mut self.walk, phases, twins, &self.registers, effort).decide(a, b)
     }
 
     /// Says what is not known about a pair.

@@ -29,6 +29,9 @@ const UNKNOWNS: usize = 200;
 /// How many summands a search looks at.
 const SEARCHED: usize = 3;
 
+/// How many threads a warp has.
+const WARP: i128 = 32;
+
 /// The largest factor in a condition on sizes.
 const FACTOR: i128 = 1 << 20;
 
@@ -39,6 +42,8 @@ pub(super) enum Answer {
     Apart(Deps),
     /// If they touch the same byte, they are the same thread.
     SameThread(Deps),
+    /// If they touch the same byte, they are in the same warp.
+    SameWarp(Deps),
     /// If they touch the same byte, they are in the same block.
     SameBlock(Deps),
     Unknown,
@@ -58,6 +63,26 @@ pub(super) struct Overlap<'a, 'k> {
     /// Unknowns that have been taken apart.
     done: HashSet<AtomId>,
     deps: Deps,
+    effort: Effort,
+}
+
+/// How hard to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// By ranges only.
+    Ranges,
+    /// By searches as well, perhaps with conditions on the launch.
+    Searches,
+}
+
+/// Returns whether the polynomial is at least 0 if one of its sizes is large enough, as a pitch may
+/// be, or if all are small. Others say something else: `rows >= rows*matrices` allows one matrix.
+fn is_met_by_a_size(poly: &Poly) -> bool {
+    let is_less =
+        |atom: AtomId| poly.terms.iter().any(|term| term.factor < 0 && term.atoms.contains(&atom));
+    let is_large = |term: &Term| matches!(term.atoms[..], [atom] if !is_less(atom));
+    let mut positive = poly.terms.iter().filter(|term| term.factor > 0).peekable();
+    positive.peek().is_none() || positive.any(is_large)
 }
 
 /// A summand `coefficient * form` of a difference.
@@ -108,6 +133,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
         phases: &'a Phases<'k>,
         twins: &'a mut Twins,
         registers: &'a HashSet<SpecialReg>,
+        effort: Effort,
     ) -> Overlap<'a, 'k> {
         Overlap {
             walk,
@@ -117,6 +143,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
             equal: HashSet::new(),
             done: HashSet::new(),
             deps: 0,
+            effort,
         }
     }
 
@@ -150,14 +177,20 @@ impl<'a, 'k> Overlap<'a, 'k> {
         {
             differences.push(numbers::tidy(&mut self.walk.atoms, other));
         }
+        let mut is_same_warp = None;
         for left in differences {
             let found = self.peel(left, window).and_then(|()| self.close(&unknowns));
             if found.is_err() {
                 return Some(Answer::Apart(self.deps));
             }
-            if let Some(answer) = self.same() {
-                return Some(answer);
+            match self.same() {
+                Some(Answer::SameWarp(deps)) => is_same_warp = Some(Answer::SameWarp(deps)),
+                Some(answer) => return Some(answer),
+                None => {}
             }
+        }
+        if self.effort == Effort::Ranges {
+            return is_same_warp;
         }
         let before = self.deps;
         for (sign, end) in [(1, window.hi), (-1, -window.lo)] {
@@ -166,7 +199,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                 return Some(Answer::Apart(before | deps));
             }
         }
-        None
+        is_same_warp
     }
 
     fn twin(&mut self, poly: &Poly) -> Option<Poly> {
@@ -281,7 +314,7 @@ impl<'a, 'k> Overlap<'a, 'k> {
                     break;
                 }
             }
-            if next.is_none() {
+            if next.is_none() && self.effort == Effort::Searches {
                 next = summands.iter().take(SEARCHED).find_map(|summand| {
                     let rest = self.rest(&left, summand)?;
                     let is_zero = self.is_zero(summand, &rest, window);
@@ -412,7 +445,9 @@ impl<'a, 'k> Overlap<'a, 'k> {
         };
         // A bound of a type is no size, so a condition with such a factor asks for too much.
         let is_plain = |poly: &Poly| {
-            poly.atoms().all(is_size) && poly.terms.iter().all(|term| term.factor.abs() <= FACTOR)
+            poly.atoms().all(is_size)
+                && poly.terms.iter().all(|term| term.factor.abs() <= FACTOR)
+                && is_met_by_a_size(poly)
         };
         let one =
             found.into_iter().find(|one| !one.all.is_empty() && one.all.iter().all(is_plain))?;
@@ -548,14 +583,24 @@ impl<'a, 'k> Overlap<'a, 'k> {
     /// Decides whether the threads are the same one, or in the same block.
     fn same(&mut self) -> Option<Answer> {
         let blocks = match self.twins.pair {
-            Pair::Block(_) => Some(self.deps),
+            Pair::Threads(..) => Some(self.deps),
             Pair::Grid => self.are_equal(SpecialReg::Ctaid, SpecialReg::Nctaid),
         }?;
         match self.are_equal(SpecialReg::Tid, SpecialReg::Ntid) {
             Some(threads) => Some(Answer::SameThread(blocks | threads)),
             None if self.twins.pair == Pair::Grid => Some(Answer::SameBlock(blocks)),
-            None => None,
+            None => self.is_same_warp().then_some(Answer::SameWarp(blocks)),
         }
+    }
+
+    /// Returns whether both threads are in the same warp.
+    fn is_same_warp(&mut self) -> bool {
+        if !matches!(self.walk.ir.bounds.block, Some([_, 1, 1])) {
+            return false;
+        }
+        let thread = self.walk.register(SpecialReg::Tid(Axis::X));
+        let warp = numbers::div(&mut self.walk.atoms, &thread, &Poly::constant(WARP));
+        warp.is_some_and(|warp| self.is_equal(&warp))
     }
 
     /// Returns what it relies on that an index is the same along all axes. A kernel that does not

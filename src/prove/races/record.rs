@@ -1,6 +1,6 @@
 //! [`Record`]: an access as the walk finds it, with what is known at its place.
 
-use crate::ir::op::{Atomic, Cache, LoadOrder, Mem, MemScope, Mma, Op, StoreOrder};
+use crate::ir::op::{AsyncCopy, Atomic, Cache, LoadOrder, Mem, MemScope, Mma, Op, StoreOrder};
 use crate::ir::{Access, AccessBytes, KernelIr, OpId};
 
 use super::super::claim::Deps;
@@ -26,6 +26,8 @@ pub(in crate::prove) struct Record {
     pub(super) atomic: Option<(MemScope, i128)>,
     /// Whether the lanes of a warp make it together, with each other's addresses.
     pub(super) is_collective: bool,
+    /// Whether it is a `cp.async`, which ends when its thread has waited for it.
+    pub(super) is_copy: bool,
     /// Why the access is not ordered with the thread's other operations.
     pub(super) asynchronous: Option<&'static str>,
     pub(super) facts: Vec<Fact>,
@@ -86,6 +88,7 @@ impl Walk<'_> {
             is_store: access.is_store,
             atomic: atomic(ir, id),
             is_collective: matches!(ir.ops[id].op, Op::Mma(_)),
+            is_copy: matches!(ir.ops[id].op, Op::AsyncCopy(AsyncCopy::CpAsync { .. })),
             asynchronous: asynchronous(&ir.ops[id].op),
             facts: local,
             equalities: self.facts.equalities.clone(),
@@ -136,6 +139,7 @@ fn atomic(ir: &KernelIr, id: OpId) -> Option<(MemScope, i128)> {
 /// Returns why the order of an operation's accesses is not followed.
 fn asynchronous(op: &Op) -> Option<&'static str> {
     match op {
+        Op::AsyncCopy(AsyncCopy::CpAsync { .. }) => None,
         Op::AsyncCopy(_) => Some("an asynchronous copy, whose end is not followed"),
         Op::Mbarrier(_) => Some("an mbarrier, whose phases are not followed"),
         Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. }) => None,

@@ -3,20 +3,21 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::ir::op::SpecialReg;
+use crate::ir::OpId;
+use crate::ir::op::{Axis, SpecialReg};
 
 use super::super::atom::{Atoms, Choice, Key};
 use super::super::claim::{Claim, Cond};
 use super::super::numbers;
 use super::super::poly::{AtomId, Poly};
 use super::super::walk::Walk;
-use super::phase::{Phases, Relation, Step};
+use super::phase::{Phases, Scope, Step};
 
 /// Which two threads are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pair {
-    /// Two threads of a block, whose loops are related like this.
-    Block(Relation),
+    /// Two threads of a block or warp, whose loops are related like this, from the outermost inwards.
+    Threads(Scope, Vec<(OpId, Step)>),
     /// Two threads of the grid.
     Grid,
 }
@@ -70,7 +71,8 @@ impl Twins {
     fn find(&mut self, walk: &mut Walk<'_>, phases: &Phases<'_>, atom: AtomId) -> Option<Poly> {
         let own = Poly::atom(atom);
         let key = walk.atoms.get(atom).key.clone();
-        let is_block = matches!(self.pair, Pair::Block(_));
+        let is_block = matches!(self.pair, Pair::Threads(..));
+        let is_warp = matches!(&key, Key::Div(value, by) if self.is_warp(walk, value, by));
         let mut pair = |twins: &mut Twins, a: &Poly, b: &Poly| {
             let (x, y) = (twins.of(walk, phases, a)?, twins.of(walk, phases, b)?);
             Some((x != *a || y != *b, x, y))
@@ -83,14 +85,14 @@ impl Twins {
                 let region = walk.ir.values[*value].region;
                 is_block
                     && phases.is_uniform(*value)
-                    && phases.loops(region).iter().all(|of| self.step(*of) == Some(Step::Same))
+                    && phases.loops(region).iter().all(|of| self.step(*of) == Some(Step::Ahead(0)))
             }
             Key::Trip(of, _) => match self.step(*of) {
-                Some(Step::Same) => true,
-                Some(Step::Next) => return own.plus_constant(1),
-                Some(Step::Previous) => return own.plus_constant(-1),
+                Some(Step::Ahead(distance)) => return own.plus_constant(distance.into()),
+                Some(Step::At(trip)) => return Some(Poly::constant(trip.into())),
                 None => false,
             },
+            Key::Div(..) if is_warp => true,
             Key::Trips(..) | Key::Second(..) => false,
             Key::Sum(sum) => {
                 let twin = self.of(walk, phases, sum)?;
@@ -134,13 +136,22 @@ impl Twins {
         Some(walk.atoms.second(atom, index, choice))
     }
 
-    fn step(&self, of: crate::ir::OpId) -> Option<Step> {
+    fn step(&self, of: OpId) -> Option<Step> {
         match &self.pair {
-            Pair::Block(relation) => {
-                relation.iter().find(|(known, _)| *known == of).map(|(_, step)| *step)
+            Pair::Threads(_, steps) => {
+                steps.iter().find(|(known, _)| *known == of).map(|(_, step)| *step)
             }
             Pair::Grid => None,
         }
+    }
+
+    /// Returns whether the quotient is the same in all threads of a warp, and they are compared.
+    fn is_warp(&self, walk: &Walk<'_>, value: &Poly, by: &Poly) -> bool {
+        let thread = Key::Register(SpecialReg::Tid(Axis::X));
+        matches!(self.pair, Pair::Threads(Scope::Warp, _))
+            && matches!(walk.ir.bounds.block, Some([_, 1, 1]))
+            && by.as_constant().is_some_and(|by| by > 0 && by % 32 == 0)
+            && value.as_atom().is_some_and(|atom| walk.atoms.get(atom).key == thread)
     }
 
     fn choice(
