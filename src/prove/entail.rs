@@ -14,6 +14,8 @@
 //! perhaps no thread reaches, such as the end of a tile where a guard ends the matrix. A condition
 //! without such bounds is *sharp*.
 
+use std::rc::Rc;
+
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
 use super::facts::{Fact, Facts, Presume};
@@ -37,6 +39,9 @@ pub(super) const ROOM: i128 = 1 << 24;
 
 /// How many steps may compare what a launch knows with the facts about it.
 const LAUNCH: u32 = 8;
+
+/// How deep a search goes to show that a dividend is not negative.
+const VALUE: u32 = 6;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;
@@ -590,6 +595,7 @@ impl<'a> Search<'a> {
                 return None;
             }
             let is_guard = fact.is_guard && i >= self.facts.universal;
+            let is_part = fact.part_of.is_some();
             let (fact, deps) = (fact.poly.clone(), deps | fact.deps);
             // The innermost guard counts.
             // Tile counts are sizes rounded up.
@@ -597,6 +603,7 @@ impl<'a> Search<'a> {
                 !is_guard && i >= self.facts.universal && !self.atoms.get(atom).is_launch;
             let is_loose = is_guarded && (is_guard || i < self.facts.universal)
                 || is_derived
+                || is_part
                 || fact.atoms().any(|other| other != atom && self.gone.contains(&other));
             is_guarded |= is_guard;
             let found = self.loosely(is_loose, |search| {
@@ -650,7 +657,7 @@ impl<'a> Search<'a> {
     fn is_coarse(&self, atom: AtomId, sign: i128) -> bool {
         let data = self.atoms.get(atom);
         match &data.key {
-            Key::Value(..) | Key::Start(_) | Key::Sum(_) => true,
+            Key::Value(..) | Key::Address(_) | Key::Start(_) | Key::Sum(_) => true,
             Key::Trip(..) | Key::Trips(..) => data.range.hi >= i128::from(i32::MAX) - 1,
             // There is always a first block.
             Key::Register(_) => sign < 0 && data.range.hi > i128::from(LaunchBounds::MAX_THREADS),
@@ -863,21 +870,59 @@ impl<'a> Search<'a> {
                 && let Some(bound) = guard.plus_scaled(&expanded, scale)
                 && !open.iter().any(|atom| bound.contains(*atom))
             {
-                bounds.push((i, scale, bound, fact.deps));
+                let whole = fact.part_of.unwrap_or(self.facts.universal + i);
+                bounds.push((whole, i, scale, bound, fact.deps));
             }
         }
-        bounds.into_iter().find_map(|(i, scale, bound, deps)| {
-            self.lookups = self.lookups.checked_sub(1)?;
-            self.bounding.push(i);
-            let found = self.largest(&bound, depth);
-            self.bounding.pop();
-            let (most, own) = found?;
-            // An even index below `n` is at most `2*((n - 1)/2)`.
-            let step = i128::try_from(self.atoms.multiple(&expanded)).ok()?.max(1);
-            let by = Poly::constant(scale.checked_mul(step)?);
-            let most = numbers::div(self.atoms, &most, &by)?.scaled(step)?;
-            Some((most.scaled(content)?.plus_constant(poly.constant)?, deps | own))
+        // Parts of one guard bound the polynomial together.
+        bounds.chunk_by(|a, b| a.0 == b.0).find_map(|parts| {
+            let mut least: Option<(Poly, Deps)> = None;
+            for (_, i, scale, bound, deps) in parts {
+                self.lookups = self.lookups.checked_sub(1)?;
+                self.bounding.push(*i);
+                let found = self.largest(bound, depth);
+                self.bounding.pop();
+                let Some((most, own)) = found else { continue };
+                // An even index below `n` is at most `2*((n - 1)/2)`.
+                let (step, more) = match self.presumes {
+                    true => self.facts.presumed_multiple(self.atoms, &expanded),
+                    false => (self.atoms.multiple(&expanded), 0),
+                };
+                let step = i128::try_from(step).ok()?.max(1);
+                let (most, more) = self.rounded(&most, *scale, step, more)?;
+                let most = most.scaled(content)?.plus_constant(poly.constant)?;
+                let own = own | more;
+                least = Some(match least {
+                    Some((known, deps)) => {
+                        (numbers::min_max(self.atoms, &known, &most, true), deps | own)
+                    }
+                    None => (most, deps | own),
+                });
+            }
+            least
         })
+    }
+
+    /// Returns the largest multiple of `step` whose product with `scale` is at most `most`, and what
+    /// that relies on. That the value is a multiple relies on `deps`.
+    fn rounded(
+        &mut self,
+        most: &Poly,
+        scale: i128,
+        step: i128,
+        deps: Deps,
+    ) -> Option<(Poly, Deps)> {
+        let by = scale.checked_mul(step)?;
+        let whole = most.plus_constant(most.constant.checked_neg()?)?;
+        if scale == 1 && deps != 0 {
+            let (multiple, more) = self.facts.presumed_multiple(self.atoms, &whole);
+            if multiple.is_multiple_of(step.unsigned_abs()) {
+                let rest = most.constant.div_euclid(step).checked_mul(step)?;
+                return Some((whole.plus_constant(rest)?, deps | more));
+            }
+        }
+        let most = numbers::div(self.atoms, most, &Poly::constant(by))?.scaled(step)?;
+        Some((most, deps))
     }
 
     /// Returns the largest value of a sum of products that a launch does not know.
@@ -1031,6 +1076,10 @@ impl<'a> Search<'a> {
             Claim::Ge(poly) => self.facts.add(self.atoms, poly.clone(), deps),
             Claim::Eq(poly) => self.facts.add_equal(self.atoms, poly, deps),
             Claim::Unknown => self.facts.lost += 1,
+            Claim::Cases(cases) => {
+                self.facts.lost += 1;
+                self.facts.cases.push((Rc::clone(cases), deps));
+            }
             Claim::Aligned(root, offset, bytes, own) => {
                 self.facts.aligned.push((*root, offset.clone(), *bytes, deps | own));
             }
@@ -1078,6 +1127,14 @@ impl<'a> Search<'a> {
                 {
                     return Some(found);
                 }
+                // Nothing is lost to rounding where the dividend is not negative.
+                if sign > 0
+                    && self.facts.range(self.atoms, atom).0.lo < 0
+                    && let Some(own) = self.is_positive(&value, depth)
+                    && let Some(found) = self.prove(&rest, deps | own, depth)
+                {
+                    return Some(found);
+                }
                 // by*atom <= value <= by*atom + by - 1
                 let scaled = Poly::atom(atom).times(&by)?;
                 let fact = if sign < 0 {
@@ -1097,9 +1154,10 @@ impl<'a> Search<'a> {
                     };
                     let end = coefficient.times(&by.plus_constant(-step)?)?.plus(&rest)?;
                     let found = self.prove(&end, deps, depth);
-                    if found.is_some() || self.atoms.range(&value).lo < 0 {
+                    if found.is_some() {
                         return found;
                     }
+                    let deps = deps | self.is_positive(&value, depth)?;
                     let end = coefficient.times(&value)?.plus(&rest)?;
                     return self.prove(&end, deps, depth);
                 }
@@ -1108,16 +1166,32 @@ impl<'a> Search<'a> {
             Key::Min(a, b) | Key::Max(a, b) => {
                 let is_min = matches!(self.atoms.get(atom).key, Key::Min(..));
                 let any = is_min == (sign < 0);
-                let [a, b] = [a, b].map(|end| coefficient.times(&end)?.plus(&rest));
                 if any {
                     // Either operand is a bound.
+                    let [a, b] = [a, b].map(|end| coefficient.times(&end)?.plus(&rest));
                     let found = self.prove(&a?, deps, depth);
                     return found.or_else(|| self.prove(&b?, deps, depth));
                 }
-                self.both_cases([(Vec::new(), a), (Vec::new(), b)], deps, depth)
+                // The atom is the smaller operand, also in quotients and in the guards.
+                let (less, more) = if is_min { (&a, &b) } else { (&b, &a) };
+                let claims = [more.minus(less)?, less.minus(more)?.plus_constant(-1)?];
+                let [yes, no] = claims.map(|claim| vec![Claim::Ge(claim)]);
+                self.choose(poly, atom, &Cond { yes, no, deps: 0 }, [&a, &b], deps, depth)
             }
             _ => None,
         }
+    }
+
+    /// Returns whether a dividend is known not to be negative, and what that relies on.
+    fn is_positive(&mut self, value: &Poly, depth: u32) -> Option<Deps> {
+        let (range, deps) = self.facts.range_of(self.atoms, value);
+        if range.lo >= 0 {
+            return Some(deps);
+        }
+        let collects = std::mem::take(&mut self.collects);
+        let found = self.prove(value, 0, depth.min(VALUE));
+        self.collects = collects;
+        found
     }
 
     /// Subtracts a fact so often that the atom cancels, and goes on with the rest.

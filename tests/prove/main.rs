@@ -24,6 +24,7 @@ mod operators;
 mod barriers;
 mod conditions;
 mod data_use;
+mod ends;
 mod generator;
 mod law;
 mod library;
