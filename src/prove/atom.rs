@@ -287,6 +287,11 @@ impl Atoms {
         found
     }
 
+    /// Returns whether the polynomial contains a minimum or a maximum.
+    pub(super) fn has_extremum(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Min(..) | Key::Max(..)))
+    }
+
     /// Returns the latest minimum or maximum in the quotients of the polynomial.
     pub(super) fn divided_extremum(&self, poly: &Poly) -> Option<AtomId> {
         let extremum = |poly: &Poly| {

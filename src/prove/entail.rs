@@ -74,6 +74,15 @@ pub(super) struct Found {
     pub(super) is_sharp: bool,
 }
 
+/// What may bound a polynomial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// Whole guards.
+    Guards,
+    /// Also what a guard says about the operands of a minimum or maximum.
+    Parts,
+}
+
 pub(super) struct Search<'a> {
     pub(super) atoms: &'a mut Atoms,
     pub(super) facts: &'a mut Facts,
@@ -692,7 +701,7 @@ impl<'a> Search<'a> {
         // A single atom is looked at below.
         let is_open = |atom: &AtomId| !self.atoms.get(*atom).is_launch;
         if poly.atoms().filter(is_open).count() > 1
-            && let Some(found) = self.guarded_bound(poly, depth)
+            && let Some(found) = self.guarded_bound(poly, By::Guards, depth)
         {
             return Some(found);
         }
@@ -746,7 +755,7 @@ impl<'a> Search<'a> {
 
     /// Returns the largest value of the polynomial without the guards of the place.
     pub(super) fn largest_anywhere(mut self, poly: &Poly) -> Option<(Poly, Deps)> {
-        self.bounding = (0..self.facts.guards().count()).collect();
+        self.bounding = (0..self.facts.all.len()).collect();
         self.largest(poly, NESTING)
     }
 
@@ -762,7 +771,8 @@ impl<'a> Search<'a> {
         for atom in atoms.into_iter().rev() {
             let ends = match self.atoms.get(atom).key.clone() {
                 Key::Rem(_, by) if !self.atoms.is_launch(&by) => vec![by.plus_constant(-1)?],
-                Key::Min(a, b) => vec![a, b],
+                // Without a size, nothing cancels.
+                Key::Min(a, b) if self.has_size(&a) || self.has_size(&b) => vec![a, b],
                 _ => continue,
             };
             let Some((coefficient, _)) = poly.split(atom) else { continue };
@@ -780,29 +790,48 @@ impl<'a> Search<'a> {
     /// Bounds the terms that a guard has together, and then the others: with `2*x + y*n < m`, the
     /// largest value of `4*x + 2*y*n + z` is that of `z` and `2*(m - 1)`.
     fn largest_by_guard(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
-        let guards: Vec<Poly> = self.facts.guards().map(|fact| fact.poly.clone()).collect();
-        for guard in guards.iter().rev() {
-            let Some(guard) = self.atoms.expanded(guard) else { continue };
-            let is_launch = |atom: &AtomId| self.atoms.get(*atom).is_launch;
-            let bounded = guard.terms.iter().filter(|term| term.factor < 0);
-            let bounded: Vec<Term> =
-                bounded.filter(|term| !term.atoms.iter().all(is_launch)).copied().collect();
-            let is_part = |term: &&Term| bounded.iter().any(|own| own.atoms == term.atoms);
-            let part: Vec<Term> = poly.terms.iter().filter(is_part).copied().collect();
-            // Single atoms are bounded one by one.
-            let is_atom = matches!(&bounded[..], [term] if term.atoms.len() == 1);
-            let is_some = !bounded.is_empty() && !is_atom && part.len() < poly.terms.len();
-            if !is_some || part.len() != bounded.len() {
-                continue;
-            }
+        let all = self.facts.all.iter().enumerate().skip(self.facts.universal);
+        let guards: Vec<(usize, Poly)> = all
+            .filter(|(_, fact)| fact.is_guard && fact.part_of.is_none())
+            .map(|(i, fact)| (i, fact.poly.clone()))
+            .collect();
+        for (i, guard) in guards.into_iter().rev() {
+            let whole = self.bounded_terms(&guard);
+            let parts = self.facts.all.iter().filter(|fact| fact.part_of == Some(i));
+            let parts = parts.map(|fact| self.bounded_terms(&fact.poly));
+            // A part may bound more terms together than the guard itself.
+            let parts = parts.filter(|part| part.len() > whole.len());
+            let mut all: Vec<Vec<Term>> = parts.chain([whole.clone()]).collect();
+            all.sort_by_key(|bounded| std::cmp::Reverse(bounded.len()));
+            let found = all.iter().find_map(|bounded| {
+                let is_part = |term: &&Term| bounded.iter().any(|own| own.atoms == term.atoms);
+                let part: Vec<Term> = poly.terms.iter().filter(is_part).copied().collect();
+                // Single atoms are bounded one by one.
+                let is_atom = matches!(&bounded[..], [term] if term.atoms.len() == 1);
+                let is_some = !bounded.is_empty() && !is_atom && part.len() < poly.terms.len();
+                (is_some && part.len() == bounded.len()).then_some(part)
+            });
+            let Some(part) = found else { continue };
             let part = Poly { terms: part.into_iter().collect(), constant: 0 };
             let rest = poly.minus(&part)?;
-            if let Some((most, deps)) = self.guarded_bound(&part, depth) {
+            if let Some((most, deps)) = self.guarded_bound(&part, By::Parts, depth) {
                 let (others, more) = self.largest(&rest, depth)?;
                 return Some((most.plus(&others)?, deps | more));
             }
         }
         None
+    }
+
+    /// Returns whether the polynomial contains what a launch knows.
+    fn has_size(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| self.atoms.get(atom).is_launch)
+    }
+
+    /// Returns the terms that a guard bounds from above and that a launch does not know.
+    fn bounded_terms(&self, guard: &Poly) -> Vec<Term> {
+        let Some(guard) = self.atoms.expanded(guard) else { return Vec::new() };
+        let is_launch = |term: &Term| term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch);
+        guard.terms.iter().filter(|term| term.factor < 0 && !is_launch(term)).copied().collect()
     }
 
     /// Returns the smallest of the largest values of several polynomials, as far as they are known.
@@ -842,7 +871,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns a launch's bound of the polynomial from the innermost guard that has one.
-    fn guarded_bound(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+    fn guarded_bound(&mut self, poly: &Poly, by: By, depth: u32) -> Option<(Poly, Deps)> {
         // Guards count in elements, offsets in bytes.
         let plain = Poly { terms: poly.terms.clone(), constant: 0 };
         let content = i128::try_from(plain.content()).ok()?.max(1);
@@ -852,8 +881,9 @@ impl<'a> Search<'a> {
         let first = *open.first()?;
         let first_term = expanded.terms.iter().find(|term| term.atoms.contains(&first))?.atoms;
         let mut bounds = Vec::new();
-        for (i, fact) in self.facts.guards().enumerate().collect::<Vec<_>>().into_iter().rev() {
-            if self.bounding.contains(&i) {
+        let local = self.facts.all.iter().enumerate().skip(self.facts.universal);
+        for (i, fact) in local.filter(|(_, fact)| fact.is_guard).rev() {
+            if self.bounding.contains(&i) || by == By::Guards && fact.part_of.is_some() {
                 continue;
             }
             let is_about = fact.poly.contains(first) || self.atoms.has_name(&fact.poly);
@@ -870,12 +900,12 @@ impl<'a> Search<'a> {
                 && let Some(bound) = guard.plus_scaled(&expanded, scale)
                 && !open.iter().any(|atom| bound.contains(*atom))
             {
-                let whole = fact.part_of.unwrap_or(self.facts.universal + i);
-                bounds.push((whole, i, scale, bound, fact.deps));
+                bounds.push((fact.part_of, i, scale, bound, fact.deps));
             }
         }
-        // Parts of one guard bound the polynomial together.
-        bounds.chunk_by(|a, b| a.0 == b.0).find_map(|parts| {
+        // Guards first, then the parts of one, which bound the polynomial together.
+        bounds.sort_by_key(|bound| bound.0.is_some());
+        bounds.chunk_by(|a, b| a.0.is_some() && a.0 == b.0).find_map(|parts| {
             let mut least: Option<(Poly, Deps)> = None;
             for (_, i, scale, bound, deps) in parts {
                 self.lookups = self.lookups.checked_sub(1)?;
@@ -884,12 +914,7 @@ impl<'a> Search<'a> {
                 self.bounding.pop();
                 let Some((most, own)) = found else { continue };
                 // An even index below `n` is at most `2*((n - 1)/2)`.
-                let (step, more) = match self.presumes {
-                    true => self.facts.presumed_multiple(self.atoms, &expanded),
-                    false => (self.atoms.multiple(&expanded), 0),
-                };
-                let step = i128::try_from(step).ok()?.max(1);
-                let (most, more) = self.rounded(&most, *scale, step, more)?;
+                let (most, more) = self.rounded(&most, *scale, &expanded)?;
                 let most = most.scaled(content)?.plus_constant(poly.constant)?;
                 let own = own | more;
                 least = Some(match least {
@@ -903,32 +928,34 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Returns the largest multiple of `step` whose product with `scale` is at most `most`, and what
-    /// that relies on. That the value is a multiple relies on `deps`.
-    fn rounded(
-        &mut self,
-        most: &Poly,
-        scale: i128,
-        step: i128,
-        deps: Deps,
-    ) -> Option<(Poly, Deps)> {
-        let by = scale.checked_mul(step)?;
+    /// Returns the largest value that `index` may have if its product with `scale` is at most `most`,
+    /// and what that relies on.
+    fn rounded(&mut self, most: &Poly, scale: i128, index: &Poly) -> Option<(Poly, Deps)> {
+        let signed = |step: u128| i128::try_from(step).ok().map(|step| step.max(1));
         let whole = most.plus_constant(most.constant.checked_neg()?)?;
-        if scale == 1 && deps != 0 {
+        if self.presumes && scale == 1 {
+            let (step, deps) = self.facts.presumed_multiple(self.atoms, index);
+            let step = signed(step)?;
             let (multiple, more) = self.facts.presumed_multiple(self.atoms, &whole);
-            if multiple.is_multiple_of(step.unsigned_abs()) {
+            if deps != 0 && multiple.is_multiple_of(step.unsigned_abs()) {
                 let rest = most.constant.div_euclid(step).checked_mul(step)?;
                 return Some((whole.plus_constant(rest)?, deps | more));
             }
+            // For example, the end of a row of any length.
+            if deps != 0 && whole.terms.len() == 1 {
+                let most = numbers::div(self.atoms, most, &Poly::constant(step))?;
+                return Some((most.scaled(step)?, deps));
+            }
         }
-        let most = numbers::div(self.atoms, most, &Poly::constant(by))?.scaled(step)?;
-        Some((most, deps))
+        let step = signed(self.atoms.multiple(index))?;
+        let by = Poly::constant(scale.checked_mul(step)?);
+        Some((numbers::div(self.atoms, most, &by)?.scaled(step)?, 0))
     }
 
     /// Returns the largest value of a sum of products that a launch does not know.
     fn largest_part(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
         if poly.terms.len() > 1
-            && let Some(found) = self.guarded_bound(poly, depth)
+            && let Some(found) = self.guarded_bound(poly, By::Parts, depth)
         {
             return Some(found);
         }
@@ -956,7 +983,7 @@ impl<'a> Search<'a> {
         let (range, range_deps) = self.facts.range(self.atoms, atom);
         if self.is_made_of_thread(atom) && range.hi < ROOM {
             let most = Poly::constant(range.hi);
-            return Some(match self.guarded_bound(&Poly::atom(atom), 0) {
+            return Some(match self.guarded_bound(&Poly::atom(atom), By::Guards, 0) {
                 Some((bound, deps)) => {
                     (numbers::min_max(self.atoms, &most, &bound, true), deps | range_deps)
                 }
@@ -966,8 +993,18 @@ impl<'a> Search<'a> {
                 }
             });
         }
-        let guarded = self.guarded_bound(&Poly::atom(atom), depth);
-        if guarded.as_ref().is_some_and(|(most, _)| most.as_constant().is_none()) {
+        let guarded = self.guarded_bound(&Poly::atom(atom), By::Parts, depth);
+        if let Some((most, _)) = &guarded
+            && most.as_constant().is_none()
+        {
+            // A minimum of a size is simpler than what a guard says about other minima.
+            if matches!(self.atoms.get(atom).key, Key::Min(..))
+                && self.atoms.has_extremum(most)
+                && let Some(defined) = self.largest_by_definition(atom, (range, range_deps), depth)
+                && !self.atoms.has_extremum(&defined.0)
+            {
+                return Some(defined);
+            }
             return guarded;
         }
         // A constant may be more than a launch makes of it.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::atom::Atoms;
-use super::claim::{Claim, Deps};
+use super::claim::{Claim, Cond, Deps};
 use super::pointer::Root;
 use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
@@ -51,6 +51,8 @@ pub(super) struct Facts {
     pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
     /// Pairs of which one holds, and what that relies on.
     pub(super) cases: Vec<(Rc<[Vec<Claim>; 2]>, Deps)>,
+    /// The conditions of the enclosing `if`s, and whether they hold here.
+    pub(super) conds: Vec<(Rc<Cond>, bool)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
     ranges: Vec<Option<(Range, Deps)>>,
@@ -77,6 +79,7 @@ pub(super) struct Mark {
     unequal: usize,
     aligned: usize,
     cases: usize,
+    conds: usize,
     undo: usize,
     lost: u32,
     dead: Option<Deps>,
@@ -90,6 +93,7 @@ impl Facts {
             unequal: self.unequal.len(),
             aligned: self.aligned.len(),
             cases: self.cases.len(),
+            conds: self.conds.len(),
             undo: self.undo.len(),
             lost: self.lost,
             dead: self.dead,
@@ -102,6 +106,7 @@ impl Facts {
         self.unequal.truncate(mark.unequal);
         self.aligned.truncate(mark.aligned);
         self.cases.truncate(mark.cases);
+        self.conds.truncate(mark.conds);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
                 Some((atom, known)) => self.ranges[atom as usize] = known,

@@ -570,7 +570,12 @@ impl<'k> Walk<'k> {
 
     /// As [`ensure`](Walk::ensure), by all means.
     pub(super) fn ensure_somehow(&mut self, poly: &Poly) -> Option<Deps> {
-        self.ensure(poly).or_else(|| self.ensure_split(poly, 2))
+        if let Some(deps) = self.ensure(poly).or_else(|| self.ensure_split(poly, 2)) {
+            return Some(deps);
+        }
+        let expanded = self.atoms.expanded(poly)?;
+        let rounded = numbers::rounded(&mut self.atoms, &expanded)?;
+        self.ensure(&rounded)
     }
 
     /// Returns what it relies on that one of the claims is wrong here, as far as ranges say.
@@ -655,6 +660,13 @@ impl<'k> Walk<'k> {
         for _ in 0..4 {
             let found = self.atoms.choices(&poly).into_iter().find_map(|atom| {
                 let Choice { cond, yes, no } = self.atoms.get(atom).choice.clone()?;
+                // The place is inside of an `if` with the same condition.
+                let known = self.facts.conds.iter().find(|(known, _)| Rc::ptr_eq(known, &cond));
+                if let Some((_, holds)) = known {
+                    let value = if *holds { &yes } else { &no };
+                    let chosen = numbers::replaced(&mut self.atoms, &poly, atom, value)?;
+                    return Some((chosen, cond.deps));
+                }
                 let (value, own) = match (self.is_contradicted(&cond.no), &cond.yes) {
                     (Some(own), _) => (yes, own),
                     (None, claims) => (no, self.is_contradicted(claims)?),
@@ -1017,12 +1029,14 @@ impl<'k> Walk<'k> {
         let cond = cond.unwrap_or_default();
         let before = self.vars.clone();
         let mark = self.mark();
+        self.facts.conds.push((Rc::clone(&cond), true));
         self.assume(&cond.yes, cond.deps);
         self.facts.lost += u32::from(is_followed && cond.yes.is_empty());
         self.region(then_region);
         self.back_to(mark);
         let after_then = std::mem::replace(&mut self.vars, before);
         if let Some(region) = else_region {
+            self.facts.conds.push((Rc::clone(&cond), false));
             self.assume(&cond.no, cond.deps);
             self.facts.lost += u32::from(is_followed && cond.no.is_empty());
             self.region(region);
