@@ -24,6 +24,8 @@ pub(super) enum Key {
     Len(u32),
     /// The size of this tensor map's box, in bytes.
     BoxBytes(u32),
+    /// The address of this parameter's buffer, in elements: buffers start at a multiple of an element.
+    Address(u32),
     /// The address of this shared allocation, in units of 16 bytes.
     Start(SharedId),
     /// A value of the kernel that nothing more is known about.
@@ -70,6 +72,7 @@ impl Key {
             | Key::Param(_)
             | Key::Len(_)
             | Key::BoxBytes(_)
+            | Key::Address(_)
             | Key::Start(_)
             | Key::Value(..)
             | Key::Trip(..)
@@ -150,7 +153,7 @@ impl Atoms {
         let is_launch = match &key {
             Key::Register(SpecialReg::Ntid(_) | SpecialReg::Nctaid(_)) => true,
             Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => true,
-            Key::Start(_) => false,
+            Key::Address(_) | Key::Start(_) => false,
             Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
             Key::Second(..) => false,
             Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
@@ -240,6 +243,11 @@ impl Atoms {
         poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Sum(_)))
     }
 
+    /// Returns whether the polynomial contains a buffer's address.
+    pub(super) fn has_address(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Address(_)))
+    }
+
     /// Puts sums in place of their names.
     pub(super) fn expanded(&self, poly: &Poly) -> Option<Poly> {
         let mut poly = poly.clone();
@@ -277,6 +285,25 @@ impl Atoms {
             }
         }
         found
+    }
+
+    /// Returns whether the polynomial contains a minimum or a maximum.
+    pub(super) fn has_extremum(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Min(..) | Key::Max(..)))
+    }
+
+    /// Returns the latest minimum or maximum in the quotients of the polynomial.
+    pub(super) fn divided_extremum(&self, poly: &Poly) -> Option<AtomId> {
+        let extremum = |poly: &Poly| {
+            let is_extremum =
+                |atom: &AtomId| matches!(self.get(*atom).key, Key::Min(..) | Key::Max(..));
+            poly.atoms().filter(is_extremum).max()
+        };
+        let of_quotient = |atom: AtomId| match &self.get(atom).key {
+            Key::Div(a, _) => extremum(a),
+            _ => None,
+        };
+        poly.atoms().filter_map(of_quotient).max()
     }
 
     /// Returns whether one of the polynomial's atoms is one of two values, and their condition bounds

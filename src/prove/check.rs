@@ -201,6 +201,16 @@ impl Walk<'_> {
         poly
     }
 
+    /// As [`is_multiple`](Walk::is_multiple), also if minima and maxima are one of their operands
+    /// here.
+    fn is_multiple_here(&mut self, poly: &Poly, by: u128) -> Option<Deps> {
+        if let Some(deps) = self.is_multiple(poly, by) {
+            return Some(deps);
+        }
+        let (poly, deps) = self.without_extrema(&self.atoms.expanded(poly)?);
+        Some(deps | self.is_multiple(&poly, by)?)
+    }
+
     /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch
     /// conditions about pitches.
     fn ensure_multiple(&mut self, poly: &Poly, by: u32) -> Option<Deps> {
@@ -360,6 +370,14 @@ impl Walk<'_> {
                 return Ok(deps | more);
             }
         }
+        // A kernel may look at the address itself.
+        if let Root::Param(param) = pointer.root
+            && self.atoms.find(&Key::Address(param)).is_some()
+            && let Some(address) = self.address(param).and_then(|start| start.plus(offset))
+            && let Some(deps) = self.is_multiple_here(&address, by)
+        {
+            return Ok(deps);
+        }
         let ir = self.ir;
         let own = match pointer.root {
             Root::Param(param) => {
@@ -446,8 +464,9 @@ impl Walk<'_> {
         }
         self.bound_names(&offset);
         let settled = self.settled(&target);
-        let found = self.bounds(access, &offset, &len);
+        // Bounds may rely on what the alignment needs.
         let aligned = self.alignment(pointer, &offset, &since, access.align);
+        let found = self.by_cases(&offset, 0, &|walk, offset| walk.bounds(access, offset, &len));
         self.facts.back_to(mark);
         deps |= settled.ok_or(Open::Index)?;
         deps |= found?;
@@ -516,10 +535,10 @@ impl Walk<'_> {
 
     /// Decides whether `bytes` bytes from `offset` on are within the first `len`.
     pub(super) fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
-        let lower = self.ensure(offset).or_else(|| self.ensure_parts(offset));
+        let lower = self.ensure_somehow(offset).or_else(|| self.ensure_parts(offset));
         let lower = lower.ok_or_else(|| Open::Bound(Box::new(offset.clone())))?;
         let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
-        let upper = self.ensure(&left).ok_or(Open::Bound(Box::new(left)))?;
+        let upper = self.ensure_somehow(&left).ok_or(Open::Bound(Box::new(left)))?;
         Ok(lower | upper)
     }
 }

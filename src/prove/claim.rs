@@ -1,6 +1,8 @@
 //! [`Claim`]: what a condition of a kernel says about polynomials. [`Deps`]: which launch
 //! conditions a claim relies on.
 
+use std::rc::Rc;
+
 use super::pointer::Root;
 use super::poly::Poly;
 
@@ -22,6 +24,9 @@ pub(super) enum Claim {
     /// The address this many bytes from the start of the allocation is a multiple of that, if the
     /// conditions hold.
     Aligned(Root, Poly, u128, Deps),
+    /// All claims of one of the two lists hold, for example because a condition chooses which of two
+    /// comparisons counts.
+    Cases(Rc<[Vec<Claim>; 2]>),
     /// Something that no claim can say.
     Unknown,
 }
@@ -74,5 +79,22 @@ impl Cond {
 
     pub(super) fn or(&self, other: &Cond) -> Cond {
         self.not().and(&other.not()).not()
+    }
+
+    /// The boolean that is `yes` where this one is true, and else `no`.
+    pub(super) fn select(&self, yes: &Cond, no: &Cond) -> Cond {
+        if [self, yes, no].into_iter().any(|cond| cond.as_known().is_some()) {
+            return self.and(yes).or(&self.not().and(no));
+        }
+        let cases = |yes: &[Claim], no: &[Claim]| {
+            let both = [[&self.yes[..], yes].concat(), [&self.no[..], no].concat()];
+            let is_any = both.iter().any(Vec::is_empty);
+            vec![if is_any { Claim::Unknown } else { Claim::Cases(Rc::new(both)) }]
+        };
+        Cond {
+            yes: cases(&yes.yes, &no.yes),
+            no: cases(&yes.no, &no.no),
+            deps: self.deps | yes.deps | no.deps,
+        }
     }
 }

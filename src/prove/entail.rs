@@ -14,6 +14,8 @@
 //! perhaps no thread reaches, such as the end of a tile where a guard ends the matrix. A condition
 //! without such bounds is *sharp*.
 
+use std::rc::Rc;
+
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
 use super::facts::{Fact, Facts, Presume};
@@ -37,6 +39,9 @@ pub(super) const ROOM: i128 = 1 << 24;
 
 /// How many steps may compare what a launch knows with the facts about it.
 const LAUNCH: u32 = 8;
+
+/// How deep a search goes to show that a dividend is not negative.
+const VALUE: u32 = 6;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;
@@ -67,6 +72,15 @@ pub(super) struct Found {
     /// Whether each bound on the way is one that some thread reaches, as far as the search can
     /// tell. Then no correct launch breaks the condition.
     pub(super) is_sharp: bool,
+}
+
+/// What may bound a polynomial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// Whole guards.
+    Guards,
+    /// Also what a guard says about the operands of a minimum or maximum.
+    Parts,
 }
 
 pub(super) struct Search<'a> {
@@ -590,6 +604,7 @@ impl<'a> Search<'a> {
                 return None;
             }
             let is_guard = fact.is_guard && i >= self.facts.universal;
+            let is_part = fact.part_of.is_some();
             let (fact, deps) = (fact.poly.clone(), deps | fact.deps);
             // The innermost guard counts.
             // Tile counts are sizes rounded up.
@@ -597,6 +612,7 @@ impl<'a> Search<'a> {
                 !is_guard && i >= self.facts.universal && !self.atoms.get(atom).is_launch;
             let is_loose = is_guarded && (is_guard || i < self.facts.universal)
                 || is_derived
+                || is_part
                 || fact.atoms().any(|other| other != atom && self.gone.contains(&other));
             is_guarded |= is_guard;
             let found = self.loosely(is_loose, |search| {
@@ -650,7 +666,7 @@ impl<'a> Search<'a> {
     fn is_coarse(&self, atom: AtomId, sign: i128) -> bool {
         let data = self.atoms.get(atom);
         match &data.key {
-            Key::Value(..) | Key::Start(_) | Key::Sum(_) => true,
+            Key::Value(..) | Key::Address(_) | Key::Start(_) | Key::Sum(_) => true,
             Key::Trip(..) | Key::Trips(..) => data.range.hi >= i128::from(i32::MAX) - 1,
             // There is always a first block.
             Key::Register(_) => sign < 0 && data.range.hi > i128::from(LaunchBounds::MAX_THREADS),
@@ -685,7 +701,7 @@ impl<'a> Search<'a> {
         // A single atom is looked at below.
         let is_open = |atom: &AtomId| !self.atoms.get(*atom).is_launch;
         if poly.atoms().filter(is_open).count() > 1
-            && let Some(found) = self.guarded_bound(poly, depth)
+            && let Some(found) = self.guarded_bound(poly, By::Guards, depth)
         {
             return Some(found);
         }
@@ -739,7 +755,7 @@ impl<'a> Search<'a> {
 
     /// Returns the largest value of the polynomial without the guards of the place.
     pub(super) fn largest_anywhere(mut self, poly: &Poly) -> Option<(Poly, Deps)> {
-        self.bounding = (0..self.facts.guards().count()).collect();
+        self.bounding = (0..self.facts.all.len()).collect();
         self.largest(poly, NESTING)
     }
 
@@ -755,7 +771,8 @@ impl<'a> Search<'a> {
         for atom in atoms.into_iter().rev() {
             let ends = match self.atoms.get(atom).key.clone() {
                 Key::Rem(_, by) if !self.atoms.is_launch(&by) => vec![by.plus_constant(-1)?],
-                Key::Min(a, b) => vec![a, b],
+                // Without a size, nothing cancels.
+                Key::Min(a, b) if self.has_size(&a) || self.has_size(&b) => vec![a, b],
                 _ => continue,
             };
             let Some((coefficient, _)) = poly.split(atom) else { continue };
@@ -773,29 +790,48 @@ impl<'a> Search<'a> {
     /// Bounds the terms that a guard has together, and then the others: with `2*x + y*n < m`, the
     /// largest value of `4*x + 2*y*n + z` is that of `z` and `2*(m - 1)`.
     fn largest_by_guard(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
-        let guards: Vec<Poly> = self.facts.guards().map(|fact| fact.poly.clone()).collect();
-        for guard in guards.iter().rev() {
-            let Some(guard) = self.atoms.expanded(guard) else { continue };
-            let is_launch = |atom: &AtomId| self.atoms.get(*atom).is_launch;
-            let bounded = guard.terms.iter().filter(|term| term.factor < 0);
-            let bounded: Vec<Term> =
-                bounded.filter(|term| !term.atoms.iter().all(is_launch)).copied().collect();
-            let is_part = |term: &&Term| bounded.iter().any(|own| own.atoms == term.atoms);
-            let part: Vec<Term> = poly.terms.iter().filter(is_part).copied().collect();
-            // Single atoms are bounded one by one.
-            let is_atom = matches!(&bounded[..], [term] if term.atoms.len() == 1);
-            let is_some = !bounded.is_empty() && !is_atom && part.len() < poly.terms.len();
-            if !is_some || part.len() != bounded.len() {
-                continue;
-            }
+        let all = self.facts.all.iter().enumerate().skip(self.facts.universal);
+        let guards: Vec<(usize, Poly)> = all
+            .filter(|(_, fact)| fact.is_guard && fact.part_of.is_none())
+            .map(|(i, fact)| (i, fact.poly.clone()))
+            .collect();
+        for (i, guard) in guards.into_iter().rev() {
+            let whole = self.bounded_terms(&guard);
+            let parts = self.facts.all.iter().filter(|fact| fact.part_of == Some(i));
+            let parts = parts.map(|fact| self.bounded_terms(&fact.poly));
+            // A part may bound more terms together than the guard itself.
+            let parts = parts.filter(|part| part.len() > whole.len());
+            let mut all: Vec<Vec<Term>> = parts.chain([whole.clone()]).collect();
+            all.sort_by_key(|bounded| std::cmp::Reverse(bounded.len()));
+            let found = all.iter().find_map(|bounded| {
+                let is_part = |term: &&Term| bounded.iter().any(|own| own.atoms == term.atoms);
+                let part: Vec<Term> = poly.terms.iter().filter(is_part).copied().collect();
+                // Single atoms are bounded one by one.
+                let is_atom = matches!(&bounded[..], [term] if term.atoms.len() == 1);
+                let is_some = !bounded.is_empty() && !is_atom && part.len() < poly.terms.len();
+                (is_some && part.len() == bounded.len()).then_some(part)
+            });
+            let Some(part) = found else { continue };
             let part = Poly { terms: part.into_iter().collect(), constant: 0 };
             let rest = poly.minus(&part)?;
-            if let Some((most, deps)) = self.guarded_bound(&part, depth) {
+            if let Some((most, deps)) = self.guarded_bound(&part, By::Parts, depth) {
                 let (others, more) = self.largest(&rest, depth)?;
                 return Some((most.plus(&others)?, deps | more));
             }
         }
         None
+    }
+
+    /// Returns whether the polynomial contains what a launch knows.
+    fn has_size(&self, poly: &Poly) -> bool {
+        poly.atoms().any(|atom| self.atoms.get(atom).is_launch)
+    }
+
+    /// Returns the terms that a guard bounds from above and that a launch does not know.
+    fn bounded_terms(&self, guard: &Poly) -> Vec<Term> {
+        let Some(guard) = self.atoms.expanded(guard) else { return Vec::new() };
+        let is_launch = |term: &Term| term.atoms.iter().all(|atom| self.atoms.get(*atom).is_launch);
+        guard.terms.iter().filter(|term| term.factor < 0 && !is_launch(term)).copied().collect()
     }
 
     /// Returns the smallest of the largest values of several polynomials, as far as they are known.
@@ -835,7 +871,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns a launch's bound of the polynomial from the innermost guard that has one.
-    fn guarded_bound(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
+    fn guarded_bound(&mut self, poly: &Poly, by: By, depth: u32) -> Option<(Poly, Deps)> {
         // Guards count in elements, offsets in bytes.
         let plain = Poly { terms: poly.terms.clone(), constant: 0 };
         let content = i128::try_from(plain.content()).ok()?.max(1);
@@ -845,8 +881,9 @@ impl<'a> Search<'a> {
         let first = *open.first()?;
         let first_term = expanded.terms.iter().find(|term| term.atoms.contains(&first))?.atoms;
         let mut bounds = Vec::new();
-        for (i, fact) in self.facts.guards().enumerate().collect::<Vec<_>>().into_iter().rev() {
-            if self.bounding.contains(&i) {
+        let local = self.facts.all.iter().enumerate().skip(self.facts.universal);
+        for (i, fact) in local.filter(|(_, fact)| fact.is_guard).rev() {
+            if self.bounding.contains(&i) || by == By::Guards && fact.part_of.is_some() {
                 continue;
             }
             let is_about = fact.poly.contains(first) || self.atoms.has_name(&fact.poly);
@@ -863,27 +900,62 @@ impl<'a> Search<'a> {
                 && let Some(bound) = guard.plus_scaled(&expanded, scale)
                 && !open.iter().any(|atom| bound.contains(*atom))
             {
-                bounds.push((i, scale, bound, fact.deps));
+                bounds.push((fact.part_of, i, scale, bound, fact.deps));
             }
         }
-        bounds.into_iter().find_map(|(i, scale, bound, deps)| {
-            self.lookups = self.lookups.checked_sub(1)?;
-            self.bounding.push(i);
-            let found = self.largest(&bound, depth);
-            self.bounding.pop();
-            let (most, own) = found?;
-            // An even index below `n` is at most `2*((n - 1)/2)`.
-            let step = i128::try_from(self.atoms.multiple(&expanded)).ok()?.max(1);
-            let by = Poly::constant(scale.checked_mul(step)?);
-            let most = numbers::div(self.atoms, &most, &by)?.scaled(step)?;
-            Some((most.scaled(content)?.plus_constant(poly.constant)?, deps | own))
+        // Guards first, then the parts of one, which bound the polynomial together.
+        bounds.sort_by_key(|bound| bound.0.is_some());
+        bounds.chunk_by(|a, b| a.0.is_some() && a.0 == b.0).find_map(|parts| {
+            let mut least: Option<(Poly, Deps)> = None;
+            for (_, i, scale, bound, deps) in parts {
+                self.lookups = self.lookups.checked_sub(1)?;
+                self.bounding.push(*i);
+                let found = self.largest(bound, depth);
+                self.bounding.pop();
+                let Some((most, own)) = found else { continue };
+                // An even index below `n` is at most `2*((n - 1)/2)`.
+                let (most, more) = self.rounded(&most, *scale, &expanded)?;
+                let most = most.scaled(content)?.plus_constant(poly.constant)?;
+                let own = own | more;
+                least = Some(match least {
+                    Some((known, deps)) => {
+                        (numbers::min_max(self.atoms, &known, &most, true), deps | own)
+                    }
+                    None => (most, deps | own),
+                });
+            }
+            least
         })
+    }
+
+    /// Returns the largest value that `index` may have if its product with `scale` is at most `most`,
+    /// and what that relies on.
+    fn rounded(&mut self, most: &Poly, scale: i128, index: &Poly) -> Option<(Poly, Deps)> {
+        let signed = |step: u128| i128::try_from(step).ok().map(|step| step.max(1));
+        let whole = most.plus_constant(most.constant.checked_neg()?)?;
+        if self.presumes && scale == 1 {
+            let (step, deps) = self.facts.presumed_multiple(self.atoms, index);
+            let step = signed(step)?;
+            let (multiple, more) = self.facts.presumed_multiple(self.atoms, &whole);
+            if deps != 0 && multiple.is_multiple_of(step.unsigned_abs()) {
+                let rest = most.constant.div_euclid(step).checked_mul(step)?;
+                return Some((whole.plus_constant(rest)?, deps | more));
+            }
+            // For example, the end of a row of any length.
+            if deps != 0 && whole.terms.len() == 1 {
+                let most = numbers::div(self.atoms, most, &Poly::constant(step))?;
+                return Some((most.scaled(step)?, deps));
+            }
+        }
+        let step = signed(self.atoms.multiple(index))?;
+        let by = Poly::constant(scale.checked_mul(step)?);
+        Some((numbers::div(self.atoms, most, &by)?.scaled(step)?, 0))
     }
 
     /// Returns the largest value of a sum of products that a launch does not know.
     fn largest_part(&mut self, poly: &Poly, depth: u32) -> Option<(Poly, Deps)> {
         if poly.terms.len() > 1
-            && let Some(found) = self.guarded_bound(poly, depth)
+            && let Some(found) = self.guarded_bound(poly, By::Parts, depth)
         {
             return Some(found);
         }
@@ -911,7 +983,7 @@ impl<'a> Search<'a> {
         let (range, range_deps) = self.facts.range(self.atoms, atom);
         if self.is_made_of_thread(atom) && range.hi < ROOM {
             let most = Poly::constant(range.hi);
-            return Some(match self.guarded_bound(&Poly::atom(atom), 0) {
+            return Some(match self.guarded_bound(&Poly::atom(atom), By::Guards, 0) {
                 Some((bound, deps)) => {
                     (numbers::min_max(self.atoms, &most, &bound, true), deps | range_deps)
                 }
@@ -921,8 +993,18 @@ impl<'a> Search<'a> {
                 }
             });
         }
-        let guarded = self.guarded_bound(&Poly::atom(atom), depth);
-        if guarded.as_ref().is_some_and(|(most, _)| most.as_constant().is_none()) {
+        let guarded = self.guarded_bound(&Poly::atom(atom), By::Parts, depth);
+        if let Some((most, _)) = &guarded
+            && most.as_constant().is_none()
+        {
+            // A minimum of a size is simpler than what a guard says about other minima.
+            if matches!(self.atoms.get(atom).key, Key::Min(..))
+                && self.atoms.has_extremum(most)
+                && let Some(defined) = self.largest_by_definition(atom, (range, range_deps), depth)
+                && !self.atoms.has_extremum(&defined.0)
+            {
+                return Some(defined);
+            }
             return guarded;
         }
         // A constant may be more than a launch makes of it.
@@ -1031,6 +1113,10 @@ impl<'a> Search<'a> {
             Claim::Ge(poly) => self.facts.add(self.atoms, poly.clone(), deps),
             Claim::Eq(poly) => self.facts.add_equal(self.atoms, poly, deps),
             Claim::Unknown => self.facts.lost += 1,
+            Claim::Cases(cases) => {
+                self.facts.lost += 1;
+                self.facts.cases.push((Rc::clone(cases), deps));
+            }
             Claim::Aligned(root, offset, bytes, own) => {
                 self.facts.aligned.push((*root, offset.clone(), *bytes, deps | own));
             }
@@ -1078,6 +1164,14 @@ impl<'a> Search<'a> {
                 {
                     return Some(found);
                 }
+                // Nothing is lost to rounding where the dividend is not negative.
+                if sign > 0
+                    && self.facts.range(self.atoms, atom).0.lo < 0
+                    && let Some(own) = self.is_positive(&value, depth)
+                    && let Some(found) = self.prove(&rest, deps | own, depth)
+                {
+                    return Some(found);
+                }
                 // by*atom <= value <= by*atom + by - 1
                 let scaled = Poly::atom(atom).times(&by)?;
                 let fact = if sign < 0 {
@@ -1097,9 +1191,10 @@ impl<'a> Search<'a> {
                     };
                     let end = coefficient.times(&by.plus_constant(-step)?)?.plus(&rest)?;
                     let found = self.prove(&end, deps, depth);
-                    if found.is_some() || self.atoms.range(&value).lo < 0 {
+                    if found.is_some() {
                         return found;
                     }
+                    let deps = deps | self.is_positive(&value, depth)?;
                     let end = coefficient.times(&value)?.plus(&rest)?;
                     return self.prove(&end, deps, depth);
                 }
@@ -1108,16 +1203,32 @@ impl<'a> Search<'a> {
             Key::Min(a, b) | Key::Max(a, b) => {
                 let is_min = matches!(self.atoms.get(atom).key, Key::Min(..));
                 let any = is_min == (sign < 0);
-                let [a, b] = [a, b].map(|end| coefficient.times(&end)?.plus(&rest));
                 if any {
                     // Either operand is a bound.
+                    let [a, b] = [a, b].map(|end| coefficient.times(&end)?.plus(&rest));
                     let found = self.prove(&a?, deps, depth);
                     return found.or_else(|| self.prove(&b?, deps, depth));
                 }
-                self.both_cases([(Vec::new(), a), (Vec::new(), b)], deps, depth)
+                // The atom is the smaller operand, also in quotients and in the guards.
+                let (less, more) = if is_min { (&a, &b) } else { (&b, &a) };
+                let claims = [more.minus(less)?, less.minus(more)?.plus_constant(-1)?];
+                let [yes, no] = claims.map(|claim| vec![Claim::Ge(claim)]);
+                self.choose(poly, atom, &Cond { yes, no, deps: 0 }, [&a, &b], deps, depth)
             }
             _ => None,
         }
+    }
+
+    /// Returns whether a dividend is known not to be negative, and what that relies on.
+    fn is_positive(&mut self, value: &Poly, depth: u32) -> Option<Deps> {
+        let (range, deps) = self.facts.range_of(self.atoms, value);
+        if range.lo >= 0 {
+            return Some(deps);
+        }
+        let collects = std::mem::take(&mut self.collects);
+        let found = self.prove(value, 0, depth.min(VALUE));
+        self.collects = collects;
+        found
     }
 
     /// Subtracts a fact so often that the atom cancels, and goes on with the rest.

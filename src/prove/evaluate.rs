@@ -144,7 +144,7 @@ impl Walk<'_> {
             Some(of(self, value).not())
         } else if let Arith::Selp { cond, then_value, else_value } = *arith {
             let (cond, yes, no) = (of(self, cond), of(self, then_value), of(self, else_value));
-            Some(cond.and(&yes).or(&cond.not().and(&no)))
+            Some(cond.select(&yes, &no))
         } else {
             None
         }
@@ -168,12 +168,31 @@ impl Walk<'_> {
         Some(Cond { yes: vec![Claim::Ge(less), Claim::Ge(a.poly)], no: Vec::new(), deps })
     }
 
+    /// Returns the address of a parameter's buffer, in bytes.
+    pub(super) fn address(&mut self, param: u32) -> Option<Poly> {
+        let value = self.ir.params.get(param as usize)?.value;
+        let bytes = self.elem_bytes(value).max(1);
+        let range = Range::new(0, i128::from(u64::MAX) / bytes);
+        self.atoms.of(Key::Address(param), range, 1).scaled(bytes)
+    }
+
+    /// Returns the integer that the value is, also if it wraps: then it differs from its polynomial by
+    /// a multiple of the type's width. Helps with the low bits only, such as those of an address.
+    fn wrapped(&mut self, value: Value) -> Option<Number> {
+        let Number { poly, deps } = self.number(value)?;
+        let all = of_type(self.ir.type_of(value))?;
+        let width = all.hi - all.lo + 1;
+        let past = poly.plus_constant(-all.lo)?;
+        let wraps = numbers::div(&mut self.atoms, &past, &Poly::constant(width))?;
+        Some(Number { poly: poly.plus_scaled(&wraps, -width)?, deps })
+    }
+
     /// Returns the pointer whose address the integer is, modulo the width of its type.
-    fn address(&self, value: Value) -> Option<Value> {
+    fn pointer_behind(&self, value: Value) -> Option<Value> {
         let ValueDef::Result(op, 0) = self.ir.values[value].def else { return None };
         let op = &self.ir.ops[op].op;
         if let Op::Convert(Convert::Cvt { value, .. }) = *op {
-            self.address(value)
+            self.pointer_behind(value)
         } else if let Op::Mem(Mem::PtrToInt { base }) = *op {
             Some(base)
         } else {
@@ -202,7 +221,7 @@ impl Walk<'_> {
                 left.extend([lhs, rhs]);
             } else if let Some(&Arith::Shr { value, amount }) = arith(value)
                 && let Some(shift @ 0..=16) = constant(amount)
-                && let Some(base) = self.address(value)
+                && let Some(base) = self.pointer_behind(value)
             {
                 // The lowest bits of an address are zero, because elements are aligned.
                 let pointer = self.pointer(base);
@@ -260,6 +279,11 @@ impl Walk<'_> {
             }
         } else if let Op::Mma(Mma::MatrixDescriptor { base, bits }) = op {
             self.descriptor(*base, *bits)
+        } else if let Op::Mem(Mem::PtrToInt { base }) = op {
+            let pointer = self.pointer(*base);
+            let Root::Param(param) = pointer.root else { return None };
+            let start = self.address(param)?;
+            Some(Number { poly: start.plus(&pointer.offset)?, deps: pointer.deps })
         } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = op {
             let number = self.exact(*value)?;
             let first = self.facts.all.len();
@@ -319,6 +343,7 @@ impl Walk<'_> {
             atom.is_launch
                 || match &atom.key {
                     Key::Register(SpecialReg::Ctaid(_) | SpecialReg::ClusterCtaRank)
+                    | Key::Address(_)
                     | Key::Start(_) => true,
                     Key::Div(value, by) if is_warp(value, by) => true,
                     key => {
@@ -461,7 +486,8 @@ impl Walk<'_> {
             return (self.atoms.range(&a.poly).lo >= 0).then_some(a);
         }
         if let Arith::Shr { value, amount } = *arith {
-            let a = self.exact(value);
+            let is_address = self.number(value).is_some_and(|a| self.atoms.has_address(&a.poly));
+            let a = if is_address { self.wrapped(value) } else { self.exact(value) };
             let a = self.expanded(a)?;
             let by = self.power(amount, bits)?;
             let poly = numbers::div(&mut self.atoms, &a.poly, &by.poly)?;

@@ -3,11 +3,12 @@
 //! with the region. `entail.rs` derives bounds from them.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::atom::Atoms;
-use super::claim::Deps;
+use super::claim::{Claim, Cond, Deps};
 use super::pointer::Root;
-use super::poly::{AtomId, Poly};
+use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
 
 /// `poly >= 0`, if the conditions of `deps` hold.
@@ -17,6 +18,9 @@ pub(super) struct Fact {
     pub(super) deps: Deps,
     /// Whether the kernel compares here, rather than that the fact follows from a definition.
     pub(super) is_guard: bool,
+    /// The fact that this one is a part of: what is at most a minimum is at most each operand, but
+    /// perhaps never reaches it.
+    pub(super) part_of: Option<usize>,
 }
 
 /// `atom == value`, if the conditions of `deps` hold.
@@ -45,6 +49,10 @@ pub(super) struct Facts {
     pub(super) unequal: Vec<(Poly, Deps)>,
     /// Addresses, as offsets into allocations, and what they are multiples of.
     pub(super) aligned: Vec<(Root, Poly, u128, Deps)>,
+    /// Pairs of which one holds, and what that relies on.
+    pub(super) cases: Vec<(Rc<[Vec<Claim>; 2]>, Deps)>,
+    /// The conditions of the enclosing `if`s, and whether they hold here.
+    pub(super) conds: Vec<(Rc<Cond>, bool)>,
     /// Atoms with a smaller range than everywhere. The ranges that were known before are in
     /// `undo`.
     ranges: Vec<Option<(Range, Deps)>>,
@@ -54,6 +62,9 @@ pub(super) struct Facts {
     /// Parameters that may be presumed to be at least 0, each with the launch condition that says
     /// so. Pitches and strides are signed, but hardly any launch passes a negative one.
     pub(super) presumed: HashMap<AtomId, Deps>,
+    /// Launch values that are multiples of these, if the launch conditions hold. Aligned accesses
+    /// need them to be.
+    pub(super) multiples: HashMap<AtomId, (u128, Deps)>,
     /// How many guards say more here than their claims.
     pub(super) lost: u32,
     /// Whether the place cannot be reached.
@@ -67,6 +78,8 @@ pub(super) struct Mark {
     equalities: usize,
     unequal: usize,
     aligned: usize,
+    cases: usize,
+    conds: usize,
     undo: usize,
     lost: u32,
     dead: Option<Deps>,
@@ -79,6 +92,8 @@ impl Facts {
             equalities: self.equalities.len(),
             unequal: self.unequal.len(),
             aligned: self.aligned.len(),
+            cases: self.cases.len(),
+            conds: self.conds.len(),
             undo: self.undo.len(),
             lost: self.lost,
             dead: self.dead,
@@ -90,6 +105,8 @@ impl Facts {
         self.equalities.truncate(mark.equalities);
         self.unequal.truncate(mark.unequal);
         self.aligned.truncate(mark.aligned);
+        self.cases.truncate(mark.cases);
+        self.conds.truncate(mark.conds);
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
                 Some((atom, known)) => self.ranges[atom as usize] = known,
@@ -150,6 +167,32 @@ impl Facts {
         (range, poly.atoms().fold(0, |deps, atom| deps | presumed(atom).1))
     }
 
+    /// Returns an integer that divides every value of the polynomial if launch values are multiples,
+    /// and what that relies on.
+    pub(super) fn presumed_multiple(&self, atoms: &Atoms, poly: &Poly) -> (u128, Deps) {
+        let plain = (atoms.multiple(poly), 0);
+        if !poly.atoms().any(|atom| self.multiples.contains_key(&atom)) {
+            return plain;
+        }
+        let of_term = |term: &Term| {
+            let own = (term.factor.unsigned_abs(), 0);
+            term.atoms.iter().fold(own, |(all, deps), atom| {
+                let known = atoms.get(*atom).multiple;
+                let (multiple, own) = match self.multiples.get(atom) {
+                    Some((multiple, own)) if *multiple > known => (*multiple, *own),
+                    _ => (known, 0),
+                };
+                (all.checked_mul(multiple).unwrap_or(all), deps | own)
+            })
+        };
+        let start = (poly.constant.unsigned_abs(), 0);
+        let presumed = poly.terms.iter().fold(start, |(all, deps), term| {
+            let (multiple, own) = of_term(term);
+            (gcd(all, multiple), deps | own)
+        });
+        if presumed.0 > plain.0 { presumed } else { plain }
+    }
+
     /// Returns the guards of the place.
     pub(super) fn guards(&self) -> impl DoubleEndedIterator<Item = &Fact> {
         let local = self.all.get(self.universal..).unwrap_or_default();
@@ -165,6 +208,18 @@ impl Facts {
         self.add(atoms, poly, deps);
         if let Some(fact) = self.all.get_mut(count) {
             fact.is_guard = false;
+        }
+    }
+
+    /// Adds `poly >= 0`, which is a part of the fact with this index.
+    pub(super) fn add_part(&mut self, atoms: &Atoms, poly: Poly, deps: Deps, whole: usize) {
+        if self.all.iter().any(|fact| fact.poly == poly) {
+            return;
+        }
+        let count = self.all.len();
+        self.add(atoms, poly, deps);
+        if let Some(fact) = self.all.get_mut(count) {
+            fact.part_of = Some(whole);
         }
     }
 
@@ -212,7 +267,7 @@ impl Facts {
         if range.hi < 0 {
             self.dead.get_or_insert(deps | range_deps);
         }
-        self.all.push(Fact { poly, deps, is_guard: true });
+        self.all.push(Fact { poly, deps, is_guard: true, part_of: None });
     }
 
     /// Adds `poly == 0`.

@@ -235,9 +235,11 @@ impl Walk<'_> {
                 if let (Some(&index), Some(number)) = (ir.regions[body].args.first(), &trip.index) {
                     self.values[index.index()] = Known::Number(number.clone());
                 }
+                let first = self.facts.all.len();
                 for (fact, deps) in &trip.facts {
                     self.facts.add(&self.atoms, fact.clone(), *deps);
                 }
+                self.add_parts(first);
             }
             for RegisterStep { register, initial, step } in &registers {
                 if let Some(known) = self.moved(initial, step, &count) {

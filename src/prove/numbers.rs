@@ -187,6 +187,23 @@ fn join(atoms: &mut Atoms, poly: &Poly) -> Option<Poly> {
     None
 }
 
+/// Replaces a value less its remainder by the quotient's multiple: `x - x%8` is `8*(x/8)`. Returns
+/// `None` if nothing changes.
+pub(super) fn rounded(atoms: &mut Atoms, poly: &Poly) -> Option<Poly> {
+    poly.terms.iter().find_map(|term| {
+        let [atom] = term.atoms[..] else { return None };
+        let Key::Rem(value, by) = &atoms.get(atom).key else { return None };
+        let (value, by) = (value.clone(), by.clone());
+        let scale = term.factor.checked_neg()?;
+        if value.terms.is_empty() || !has(poly, &value, scale) {
+            return None;
+        }
+        let rest = poly.plus_scaled(&value, -scale)?.plus_scaled(&Poly::atom(atom), scale)?;
+        let whole = div(atoms, &value, &by)?.times(&by)?;
+        rest.plus_scaled(&whole, scale)
+    })
+}
+
 /// Returns whether the polynomial contains the terms of `part`, times `scale`.
 fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
     part.terms.iter().all(|part| {

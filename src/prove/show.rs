@@ -62,6 +62,7 @@ fn name(ir: &KernelIr, atoms: &Atoms, atom: AtomId, depth: u32) -> String {
         Key::Param(i) => param(*i).to_owned(),
         Key::Len(i) => format!("len({})", param(*i)),
         Key::BoxBytes(i) => format!("box_bytes({})", param(*i)),
+        Key::Address(i) => format!("address({})", param(*i)),
         Key::Start(shared) => format!("start({shared})"),
         Key::Value(value, _) => value.to_string(),
         Key::Trip(op, _) => format!("trip({op})"),

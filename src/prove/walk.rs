@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::atom::{Atoms, Choice, Key};
 use super::claim::{Claim, Cond, Deps, MAX_DEPS};
 use super::entail::{Answer, Found, ROOM, Search};
-use super::facts::{Facts, Mark};
+use super::facts::{Fact, Facts, Mark};
 use super::loops::Obligation;
 use super::numbers;
 use super::pointer::{Pointer, Root};
@@ -21,7 +21,7 @@ use super::poly::{AtomId, Poly, Product, Term};
 use super::races::Record;
 use super::range::Range;
 use super::ranges::{Ranges, constant_of, of_register, of_type};
-use super::site::{Requirement, Site};
+use super::site::{Open, Requirement, Site};
 use crate::ir::op::{Axis, Control, Op, SpecialReg, Thread};
 use crate::ir::types::Type;
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, VarId};
@@ -497,19 +497,187 @@ impl<'k> Walk<'k> {
 
     pub(super) fn assume(&mut self, claims: &[Claim], deps: Deps) {
         for claim in claims {
+            if let Claim::Cases(cases) = claim
+                && let Some((other, own)) = self.only_case(cases)
+            {
+                self.assume(other, deps | own);
+                continue;
+            }
             self.refine_remainder(claim, deps);
+            let first = self.facts.all.len();
             Search::new(&mut self.atoms, &mut self.facts).assume(claim, deps);
+            self.add_parts(first);
             self.settle_choices(claim, deps);
         }
+    }
+
+    /// Adds the parts of the facts from index `first` on: what is at most a minimum is at most each
+    /// operand, and what is at least a maximum is at least each operand.
+    pub(super) fn add_parts(&mut self, first: usize) {
+        let mut i = first;
+        while let Some(Fact { poly, deps, part_of, .. }) = self.facts.all.get(i).cloned() {
+            let found = poly.terms.iter().find_map(|term| {
+                let [atom] = term.atoms[..] else { return None };
+                match (&self.atoms.get(atom).key, term.factor > 0) {
+                    (Key::Min(a, b), true) | (Key::Max(a, b), false) => {
+                        Some((atom, [a.clone(), b.clone()]))
+                    }
+                    _ => None,
+                }
+            });
+            if let Some((atom, operands)) = found {
+                for operand in operands {
+                    if let Some(part) = poly.with(atom, &operand) {
+                        let part = numbers::tidy(&mut self.atoms, part);
+                        self.facts.add_part(&self.atoms, part, deps, part_of.unwrap_or(i));
+                    }
+                }
+            }
+            i += 1;
+        }
+    }
+
+    /// As [`ensure`](Walk::ensure), separately for both operands of a minimum or maximum that a
+    /// quotient of the polynomial is made of. Else they lose sight of each other: `(n - min(n, h))/8`
+    /// is 0 where the minimum is `n`.
+    fn ensure_split(&mut self, poly: &Poly, depth: u32) -> Option<Deps> {
+        let depth = depth.checked_sub(1)?;
+        let atom = self.atoms.divided_extremum(poly)?;
+        let (a, b, is_min) = match self.atoms.get(atom).key.clone() {
+            Key::Min(a, b) => (a, b, true),
+            Key::Max(a, b) => (a, b, false),
+            _ => return None,
+        };
+        let guards: Vec<(Poly, Deps)> =
+            self.facts.guards().map(|fact| (fact.poly.clone(), fact.deps)).collect();
+        let mut deps = 0;
+        for (value, other) in [(&a, &b), (&b, &a)] {
+            let (less, more) = if is_min { (value, other) } else { (other, value) };
+            let mark = self.mark();
+            self.assume(&[Claim::Ge(more.minus(less)?)], 0);
+            for (guard, own) in &guards {
+                if let Some(guard) = numbers::replaced(&mut self.atoms, guard, atom, value) {
+                    self.assume(&[Claim::Ge(guard)], *own);
+                }
+            }
+            let found = numbers::replaced(&mut self.atoms, poly, atom, value)
+                .and_then(|poly| self.ensure(&poly).or_else(|| self.ensure_split(&poly, depth)));
+            self.back_to(mark);
+            deps |= found?;
+        }
+        Some(deps)
+    }
+
+    /// As [`ensure`](Walk::ensure), by all means.
+    pub(super) fn ensure_somehow(&mut self, poly: &Poly) -> Option<Deps> {
+        if let Some(deps) = self.ensure(poly).or_else(|| self.ensure_split(poly, 2)) {
+            return Some(deps);
+        }
+        let expanded = self.atoms.expanded(poly)?;
+        let rounded = numbers::rounded(&mut self.atoms, &expanded)?;
+        self.ensure(&rounded)
     }
 
     /// Returns what it relies on that one of the claims is wrong here, as far as ranges say.
     fn is_contradicted(&self, claims: &[Claim]) -> Option<Deps> {
         claims.iter().find_map(|claim| {
-            let Claim::Ge(poly) = claim else { return None };
+            let (Claim::Ge(poly) | Claim::Eq(poly) | Claim::Ne(poly)) = claim else { return None };
             let (range, deps) = self.facts.range_of(&self.atoms, poly);
-            (range.hi < 0).then_some(deps)
+            let is_wrong = match claim {
+                Claim::Ge(_) => range.hi < 0,
+                Claim::Eq(_) => range.hi < 0 || range.lo > 0,
+                _ => range.as_point() == Some(0),
+            };
+            is_wrong.then_some(deps)
         })
+    }
+
+    /// Returns the case that holds if the other one cannot, and what that relies on.
+    fn only_case<'c>(&self, [a, b]: &'c [Vec<Claim>; 2]) -> Option<(&'c [Claim], Deps)> {
+        let other = |claims, other| Some((other, self.is_contradicted(claims)?));
+        other(a, &b[..]).or_else(|| other(b, &a[..]))
+    }
+
+    /// Decides about a polynomial in each case of a guard that chooses between two conditions, and
+    /// if that does not help without them. `from` is the first pair of cases to look at.
+    pub(super) fn by_cases(
+        &mut self,
+        poly: &Poly,
+        from: usize,
+        decide: &dyn Fn(&mut Self, &Poly) -> Result<Deps, Open>,
+    ) -> Result<Deps, Open> {
+        let (poly, settled) = match self.with_choices(poly) {
+            (chosen, _) if chosen == *poly => (chosen, 0),
+            _ => self.in_case(poly, &[], 0),
+        };
+        let poly = &poly;
+        for i in (from..self.facts.cases.len()).rev() {
+            let Some((cases, deps)) = self.facts.cases.get(i).cloned() else { continue };
+            let found = cases.iter().try_fold(deps | settled, |all, claims| {
+                let (mark, before) = (self.mark(), self.facts.cases.len());
+                // Within a case, nothing of the guard is lost.
+                self.facts.lost = self.facts.lost.saturating_sub(1);
+                let (poly, own) = self.in_case(poly, claims, deps);
+                let found = self.by_cases(&poly, before, decide);
+                self.back_to(mark);
+                Ok::<_, Open>(all | own | found?)
+            });
+            if found.is_ok() {
+                return found;
+            }
+        }
+        decide(self, poly).map(|deps| deps | settled)
+    }
+
+    /// Assumes the claims of a case. Returns the polynomial with the values that its choices have
+    /// there, and what that relies on.
+    fn in_case(&mut self, poly: &Poly, claims: &[Claim], deps: Deps) -> (Poly, Deps) {
+        let guards: Vec<(Poly, Deps)> =
+            self.facts.guards().map(|fact| (fact.poly.clone(), fact.deps)).collect();
+        for claim in claims {
+            let (claim, own) = match claim {
+                Claim::Ge(poly) => {
+                    let (poly, own) = self.with_choices(poly);
+                    (Claim::Ge(poly), own)
+                }
+                other => (other.clone(), 0),
+            };
+            self.assume(&[claim], deps | own);
+        }
+        for (guard, own) in guards {
+            let (chosen, more) = self.with_choices(&guard);
+            if chosen != guard && !self.facts.all.iter().any(|fact| fact.poly == chosen) {
+                self.assume(&[Claim::Ge(chosen)], own | more);
+            }
+        }
+        self.with_choices(poly)
+    }
+
+    /// Replaces atoms that are one of two values by the one that they are here, as far as ranges
+    /// say. Returns what that relies on, too.
+    fn with_choices(&mut self, poly: &Poly) -> (Poly, Deps) {
+        let (mut poly, mut deps) = (poly.clone(), 0);
+        for _ in 0..4 {
+            let found = self.atoms.choices(&poly).into_iter().find_map(|atom| {
+                let Choice { cond, yes, no } = self.atoms.get(atom).choice.clone()?;
+                // The place is inside of an `if` with the same condition.
+                let known = self.facts.conds.iter().find(|(known, _)| Rc::ptr_eq(known, &cond));
+                if let Some((_, holds)) = known {
+                    let value = if *holds { &yes } else { &no };
+                    let chosen = numbers::replaced(&mut self.atoms, &poly, atom, value)?;
+                    return Some((chosen, cond.deps));
+                }
+                let (value, own) = match (self.is_contradicted(&cond.no), &cond.yes) {
+                    (Some(own), _) => (yes, own),
+                    (None, claims) => (no, self.is_contradicted(claims)?),
+                };
+                let chosen = numbers::replaced(&mut self.atoms, &poly, atom, &value)?;
+                Some((chosen, own | cond.deps))
+            });
+            let Some((chosen, own)) = found else { break };
+            (poly, deps) = (chosen, deps | own);
+        }
+        (poly, deps)
     }
 
     /// If a claim is about an atom that is one of two values, and does not hold for one of them, the
@@ -524,7 +692,7 @@ impl<'k> Walk<'k> {
                     .map(|value| numbers::replaced(&mut self.atoms, poly, atom, value));
                 let (Some(with), Some(without)) = (with, without) else { continue };
                 let (range, own) = self.facts.range_of(&self.atoms, &without);
-                if range.hi < 0 {
+                if range.hi < 0 && !self.facts.all.iter().any(|fact| fact.poly == with) {
                     let deps = deps | own | cond.deps;
                     self.assume(claims, deps);
                     self.facts.add(&self.atoms, with, deps);
@@ -778,7 +946,16 @@ impl<'k> Walk<'k> {
                 self.requirements.len() - 1
             }
         };
-        (index < MAX_DEPS).then(|| own | 1 << index)
+        let deps = (index < MAX_DEPS).then(|| own | 1 << index)?;
+        if let Some(Requirement::Multiple { poly, by, .. }) = self.requirements.get(index)
+            && let Some(atom) = poly.as_atom()
+        {
+            let known = self.facts.multiples.entry(atom).or_insert((1, 0));
+            if u128::from(*by) > known.0 {
+                *known = (u128::from(*by), deps);
+            }
+        }
+        Some(deps)
     }
 
     // ---- regions ----
@@ -852,12 +1029,14 @@ impl<'k> Walk<'k> {
         let cond = cond.unwrap_or_default();
         let before = self.vars.clone();
         let mark = self.mark();
+        self.facts.conds.push((Rc::clone(&cond), true));
         self.assume(&cond.yes, cond.deps);
         self.facts.lost += u32::from(is_followed && cond.yes.is_empty());
         self.region(then_region);
         self.back_to(mark);
         let after_then = std::mem::replace(&mut self.vars, before);
         if let Some(region) = else_region {
+            self.facts.conds.push((Rc::clone(&cond), false));
             self.assume(&cond.no, cond.deps);
             self.facts.lost += u32::from(is_followed && cond.no.is_empty());
             self.region(region);

@@ -23,6 +23,7 @@ use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
 use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict, What};
 use tilewright::tensor::pipeline::RowGroups;
+use tilewright::tensor::rows::RowAccess;
 
 /// A proof, with its kernel's family.
 struct Proved {
@@ -239,11 +240,55 @@ fn launches() -> Vec<Launch> {
         let (kernel, values) = attention(config, &problem);
         all.push(Launch { proof: proof_of(kernel.ir()), name: kernel.ir().name.clone(), values });
     }
+    all.extend(transpose_problems().into_iter().map(|(elem, problem)| transpose(elem, &problem)));
     let scaled = scaled_gemm_problems();
     all.extend(scaled.into_iter().map(|(problem, groups)| scaled_gemm(&problem, groups)));
     let small = small_gemm_problems();
     all.extend(small.into_iter().map(|(config, problem)| small_gemm_launch(config, &problem)));
     all
+}
+
+/// Matrices smaller than a tile and larger, whose rows are whole vectors.
+fn transpose_problems() -> Vec<(Scalar, TransposeProblem)> {
+    let mut all = Vec::new();
+    for elem in [Scalar::F32, Scalar::F16] {
+        for (rows, columns) in [(512, 512), (520, 96), (8, 8), (9000, 4096), (16_384, 16_384)] {
+            all.push((elem, TransposeProblem::new(rows, columns)));
+        }
+    }
+    all
+}
+
+/// Returns the launch of a transpose on the shortest buffers.
+fn transpose(elem: Scalar, problem: &TransposeProblem) -> Launch {
+    let config = TransposeConfig::new(Target::SM_90A, elem, problem);
+    let kernel = Transpose::<tilewright::runtime::AnyElement>::untyped(config, elem).unwrap();
+    let (ir, int) = (kernel.ir(), |value: u64| LaunchValue::Integer(value.into()));
+    let chunk = 16 / elem.size_bytes();
+    let TransposeProblem { rows, columns, batch, .. } = *problem;
+    // Tiles of whole vectors do not overlap.
+    assert_eq!(config.access, RowAccess::Aligned);
+    let own = config.tile.map(|chunks| chunks * chunk);
+    let counts = batch.map(|mode| mode.count);
+    let matrices: u32 = counts.iter().product();
+    let tiles =
+        [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(config.matrices)];
+    let ([x, y], [x_pitch, y_pitch]) = (problem.lens().unwrap(), problem.pitches());
+    let wide = |values: [u32; 3]| values.map(|value| int(value.into()));
+    let arguments = [
+        &[buffer(x), int(x_pitch), int(x), buffer(y), int(y_pitch)][..],
+        &wide([rows, columns, matrices]),
+        &own.map(|size| int(size.into())),
+        &wide(tiles),
+        &wide(counts),
+        &batch.map(|mode| int(mode.input_stride)),
+        &batch.map(|mode| int(mode.output_stride)),
+    ]
+    .concat();
+    assert_eq!(arguments.len(), ir.params.len());
+    let values =
+        LaunchValues::new([tiles.iter().product(), 1, 1], ir.bounds.block.unwrap(), arguments);
+    Launch { proof: proof_of(ir), name: ir.name.clone(), values }
 }
 
 /// GEMMs with block scales: one, batches with their own scales of B and with shared ones, and

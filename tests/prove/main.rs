@@ -26,6 +26,7 @@ mod conditions;
 mod copies;
 mod copy_kernels;
 mod data_use;
+mod ends;
 mod generator;
 mod law;
 mod library;

@@ -56,6 +56,8 @@ struct Kernel {
     is_batched: bool,
     /// Whether row, column and batch are added to the pointer one after the other.
     is_chained: bool,
+    /// Whether the launch chooses the distance of tiles, and how many there are. Tiles may overlap.
+    is_chosen: bool,
     /// What is wrong with the row and the column.
     wrong: [i64; 2],
 }
@@ -82,15 +84,18 @@ impl Kernel {
         let is_wrong = rng.below(3) == 0;
         let mut wrong = || if is_wrong { *rng.pick(&[0, 0, 1, -1, 4]) } else { 0 };
         let wrong = [wrong(), wrong()];
+        let guard = *rng.pick(&guards);
         Kernel {
             tile: [*rng.pick(&[1, 2, 3]), vector * *rng.pick(&[1, 2, 4])],
             vector,
             order,
-            guard: *rng.pick(&guards),
+            guard,
             is_async: rng.below(3) == 0,
             is_store: rng.below(2) == 0,
             is_batched: rng.below(2) == 0,
             is_chained: rng.below(2) == 0,
+            // The prover does not see that a chosen distance is a number of whole vectors.
+            is_chosen: rng.below(3) == 0 && guard != Guard::Vectors,
             wrong,
         }
     }
@@ -120,6 +125,9 @@ impl Kernel {
         let vectors = l.constant(vector);
         let part = [part[0].clone(), l.op("mul", &part[1], &vectors)];
         let tiles = [("rows", high), ("columns", wide)].map(|(size, tile)| {
+            if self.is_chosen {
+                return format!("{size}_tiles");
+            }
             let (rest, tile) = (l.constant(tile - 1), l.constant(tile));
             let sum = l.op("add", size, &rest);
             l.op("div", &sum, &tile)
@@ -157,7 +165,11 @@ impl Kernel {
             }
         };
         let at = |l: &mut Lines, tile: &str, i: usize| {
-            let size = l.constant(self.tile[i]);
+            let size = match (self.is_chosen, i) {
+                (false, _) => l.constant(self.tile[i]),
+                (true, 0) => "rows_step".to_owned(),
+                (true, _) => "columns_step".to_owned(),
+            };
             let first = l.op("mul", tile, &size);
             let own = l.op("add", &first, &part[i]);
             let wrong = l.constant(self.wrong[i]);
@@ -241,7 +253,8 @@ impl Kernel {
         lines.text.extend(ends);
         format!(
             "kernel @pitched target sm_80 block {} x 1 x 1 (%x: ptr<global, i32>, \
-             %y: ptr<global, mut i32>, %rows: i32, %columns: i32, %pitch: i64, %stride: i64) {{\n  \
+             %y: ptr<global, mut i32>, %rows: i32, %columns: i32, %pitch: i64, %stride: i64, %rows_step: i32, \
+             %columns_step: i32, %rows_tiles: i32, %columns_tiles: i32) {{\n  \
              shared @s: i32 x 64 align 16\n  %s = shared_base<@s> : ptr<shared, mut i32>\n  {}\n  \
              return\n}}\n",
             self.threads(),
@@ -250,8 +263,7 @@ impl Kernel {
     }
 
     /// The grid that covers the matrices.
-    fn blocks(self, sizes: [i64; 2], batch: i64) -> [u32; 3] {
-        let tiles = [0, 1].map(|i| ((sizes[i] + self.tile[i] - 1) / self.tile[i]).max(1));
+    fn blocks(self, tiles: [i64; 2], batch: i64) -> [u32; 3] {
         let all = match self.order {
             Order::Grid => [tiles[1], tiles[0], batch],
             Order::Loop => [tiles[0], 1, batch],
@@ -300,6 +312,9 @@ struct Launch {
     sizes: [i64; 2],
     pitch: i64,
     stride: i64,
+    /// The distance of tiles, and how many there are.
+    steps: [i64; 2],
+    tiles: [i64; 2],
     len: i64,
     blocks: [u32; 3],
     is_correct: bool,
@@ -315,7 +330,12 @@ impl Launch {
         let batch = if kernel.is_batched { *rng.pick(&[1, 2, 3]) } else { 1 };
         let mut stride = *rng.pick(&[0, sizes[0] * pitch, (sizes[0] + 1) * pitch]);
         let mut len = (batch - 1) * stride + (sizes[0] - 1) * pitch + sizes[1];
-        let mut blocks = kernel.blocks(sizes, batch);
+        let mut steps = kernel.tile;
+        if kernel.is_chosen && rng.below(2) == 0 {
+            steps = [(steps[0] - 1).max(1), (steps[1] - kernel.vector).max(kernel.vector)];
+        }
+        let mut tiles = [0, 1].map(|i| ((sizes[i] + steps[i] - 1) / steps[i]).max(1));
+        let mut blocks = kernel.blocks(tiles, batch);
         let mut is_correct = kernel.is_correct();
         let mut is_strange = || {
             let is_strange = rng.below(4) == 0;
@@ -342,7 +362,16 @@ impl Launch {
         if strange[4] {
             blocks = [(); 3].map(|()| *rng.pick(&[1, 1, 2, 3, 5]));
         }
-        Launch { sizes, pitch, stride, len, blocks, is_correct }
+        if kernel.is_chosen && rng.below(4) == 0 {
+            let all = [0, -1, 1, i32::MAX, i32::MAX / 2, i32::MIN, 3, 5, 8];
+            let size = i64::from(*rng.pick(&all));
+            match rng.below(2) {
+                0 => steps[rng.below(2)] = size,
+                _ => tiles[rng.below(2)] = size,
+            }
+            is_correct = false;
+        }
+        Launch { sizes, pitch, stride, steps, tiles, len, blocks, is_correct }
     }
 }
 
@@ -373,6 +402,10 @@ fn pitched_tiles_keep_their_proofs() {
                 KernelArg::Scalar(columns.to_const()),
                 KernelArg::Scalar(launch.pitch.to_const()),
                 KernelArg::Scalar(launch.stride.to_const()),
+                KernelArg::Scalar((launch.steps[0] as i32).to_const()),
+                KernelArg::Scalar((launch.steps[1] as i32).to_const()),
+                KernelArg::Scalar((launch.tiles[0] as i32).to_const()),
+                KernelArg::Scalar((launch.tiles[1] as i32).to_const()),
             ];
             let threads = [made.threads() as u32, 1, 1];
             let [x, y] = lens.map(|len| LaunchValue::Buffer { len: len as u64, alignment: 256 });
@@ -384,6 +417,10 @@ fn pitched_tiles_keep_their_proofs() {
                 int(launch.sizes[1]),
                 int(launch.pitch),
                 int(launch.stride),
+                int(launch.steps[0]),
+                int(launch.steps[1]),
+                int(launch.tiles[0]),
+                int(launch.tiles[1]),
             ];
             let values = LaunchValues::new(launch.blocks, threads, arguments);
             let options = Options::default().race(false).fuel(1 << 15).threads(1);

@@ -78,7 +78,7 @@ impl Twins {
             Some((x != *a || y != *b, x, y))
         };
         let is_same = match &key {
-            Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => true,
+            Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) | Key::Address(_) => true,
             Key::Register(register) => !varies(*register, is_block),
             Key::Start(_) => is_block,
             Key::Value(value, _) => {
@@ -178,7 +178,7 @@ impl Twins {
             Claim::Ge(poly) => Claim::Ge(self.of(walk, phases, poly)?),
             Claim::Eq(poly) => Claim::Eq(self.of(walk, phases, poly)?),
             Claim::Ne(poly) => Claim::Ne(self.of(walk, phases, poly)?),
-            Claim::Aligned(..) | Claim::Unknown => return None,
+            Claim::Aligned(..) | Claim::Cases(_) | Claim::Unknown => return None,
         })
     }
 }
@@ -197,6 +197,7 @@ fn made(atoms: &mut Atoms, key: &Key, a: &Poly, b: &Poly) -> Option<Poly> {
         | Key::Param(_)
         | Key::Len(_)
         | Key::BoxBytes(_)
+        | Key::Address(_)
         | Key::Start(_)
         | Key::Value(..)
         | Key::Trip(..)

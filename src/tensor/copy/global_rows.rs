@@ -79,7 +79,8 @@ impl<'b, T: Element> GlobalRows<'b, T> {
     ) {
         let (size, per) = (T::scalar().size_bytes(), per_unit::<T>());
         let [_, next] = self.strides;
-        let first_column = first_column.max(0);
+        // Whatever tile the caller passes, its columns are those of the matrix.
+        let first_column = first_column.min(self.extents[1]).max(0);
         let column = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
         let origin = Origin { column, row: first_row };
         let length = (self.extents[1] - first_column).min(source.columns);
