@@ -13,7 +13,11 @@
 //! A condition must not refuse correct launches. So the search counts the bounds on its way that
 //! perhaps no thread reaches, such as the end of a tile where a guard ends the matrix. A condition
 //! without such bounds is *sharp*.
+//!
+//! Different orders of elimination lead to the same polynomials. So a search notes what it could not
+//! show, and does not try it again.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::atom::{Atoms, Key};
@@ -29,7 +33,7 @@ use crate::ir::op::SpecialReg;
 const DEPTH: u32 = 12;
 
 /// The maximum count of steps of one search.
-const STEPS: u32 = 150;
+const STEPS: u32 = 60;
 
 /// How many steps follow the first launch condition.
 const AFTER: u32 = 4;
@@ -83,6 +87,19 @@ enum By {
     Parts,
 }
 
+/// Under which circumstances the search tries a polynomial. What it knows and may assume is the
+/// same in both goals if these are equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Goal {
+    poly: Poly,
+    /// The number of the facts that the search has added.
+    added: u32,
+    /// Whether it collects launch conditions, and is already about what a launch knows.
+    collects: bool,
+    is_launch: bool,
+    is_loose: bool,
+}
+
 pub(super) struct Search<'a> {
     pub(super) atoms: &'a mut Atoms,
     pub(super) facts: &'a mut Facts,
@@ -110,6 +127,11 @@ pub(super) struct Search<'a> {
     found: Vec<Found>,
     /// What the present branch assumes about the launch.
     assumed: Vec<Poly>,
+    /// The number of the facts that the present branch has added, and how many numbers there are.
+    added: u32,
+    additions: u32,
+    /// The goals that could not be shown, and how deep the search for each went.
+    failed: HashMap<Goal, u32>,
 }
 
 impl<'a> Search<'a> {
@@ -130,6 +152,9 @@ impl<'a> Search<'a> {
             gone: Vec::new(),
             found: Vec::new(),
             assumed: Vec::new(),
+            added: 0,
+            additions: 0,
+            failed: HashMap::new(),
         }
     }
 
@@ -169,6 +194,7 @@ impl<'a> Search<'a> {
         }
         if !has_len && !self.found.iter().any(|found| found.is_sharp) {
             (self.presumes_factors, self.steps) = (true, STEPS);
+            self.failed.clear();
             if let Some(deps) = self.start(poly, 0, DEPTH) {
                 return Answer::Yes(deps);
             }
@@ -325,8 +351,28 @@ impl<'a> Search<'a> {
         if poly.terms.is_empty() || depth == 0 || self.steps == 0 {
             return None;
         }
+        let goal = Goal {
+            poly: poly.clone(),
+            added: self.added,
+            collects: self.collects,
+            is_launch: self.is_launch,
+            is_loose: self.loose > 0,
+        };
+        if self.failed.get(&goal).is_some_and(|known| *known >= depth) {
+            return None;
+        }
         self.steps -= 1;
         self.taken += 1;
+        let found = self.step(poly, range, deps, depth);
+        // Without steps, the search has not tried everything.
+        if found.is_none() && self.steps > 0 {
+            self.failed.insert(goal, depth);
+        }
+        found
+    }
+
+    /// Tries to eliminate one atom after the other.
+    fn step(&mut self, poly: &Poly, range: Range, deps: Deps, depth: u32) -> Option<Deps> {
         let mut order: Vec<AtomId> = poly.atoms().collect();
         order.sort_unstable();
         order.dedup();
@@ -420,16 +466,27 @@ impl<'a> Search<'a> {
         if !self.collects || self.assumed.len() >= ASSUMED || self.found.len() >= CONDITIONS {
             return;
         }
-        let mark = self.facts.mark();
-        self.facts.add(self.atoms, poly.clone(), 0);
-        self.assumed.push(poly);
-        if self.facts.dead.is_none()
-            && let Some(deps) = search(self)
-        {
-            self.note(None, deps);
-        }
-        self.assumed.pop();
+        self.adding(|own| {
+            own.facts.add(own.atoms, poly.clone(), 0);
+            own.assumed.push(poly);
+            if own.facts.dead.is_none()
+                && let Some(deps) = search(own)
+            {
+                own.note(None, deps);
+            }
+            own.assumed.pop();
+        });
+    }
+
+    /// Searches on with more facts, which `search` adds.
+    fn adding<T>(&mut self, search: impl FnOnce(&mut Self) -> T) -> T {
+        let (mark, added) = (self.facts.mark(), self.added);
+        self.additions += 1;
+        self.added = self.additions;
+        let found = search(self);
+        self.added = added;
         self.facts.back_to(mark);
+        found
     }
 
     /// Proves two cases, each with claims of its own. If a launch has to fulfil something in one of
@@ -447,12 +504,12 @@ impl<'a> Search<'a> {
         for (claims, poly) in cases {
             // A condition of the first case must not end the search for one of the second.
             self.steps = steps.saturating_sub(self.taken - taken);
-            let mark = self.facts.mark();
-            for (claim, own) in &claims {
-                self.assume(claim, *own);
-            }
-            let own = poly.and_then(|poly| self.prove(&poly, deps, depth));
-            self.facts.back_to(mark);
+            let own = self.adding(|search| {
+                for (claim, own) in &claims {
+                    search.assume(claim, *own);
+                }
+                search.prove(&poly?, deps, depth)
+            });
             let found = std::mem::take(&mut self.found);
             let mut next = Vec::new();
             for known in &open {

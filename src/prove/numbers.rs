@@ -215,15 +215,14 @@ fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
 /// Returns the polynomial with `value` in place of the atom, also in the operands of quotients,
 /// minima and maxima. `None` if nothing changes.
 pub(super) fn replaced(atoms: &mut Atoms, poly: &Poly, atom: AtomId, value: &Poly) -> Option<Poly> {
-    let mut changed = false;
-    let mut sum = poly.clone();
-    let mut all: Vec<AtomId> = poly.atoms().collect();
+    // An atom is made of earlier ones.
+    let mut all: Vec<AtomId> = poly.atoms().filter(|other| *other >= atom).collect();
     all.sort_unstable();
     all.dedup();
+    let mut sum: Option<Poly> = None;
     for other in all {
         if other == atom {
-            sum = sum.with(atom, value)?;
-            changed = true;
+            sum = Some(sum.as_ref().unwrap_or(poly).with(atom, value)?);
             continue;
         }
         let (a, b, kind) = match &atoms.get(other).key {
@@ -241,10 +240,9 @@ pub(super) fn replaced(atoms: &mut Atoms, poly: &Poly, atom: AtomId, value: &Pol
             0 => div(atoms, &a, &b)?,
             kind => min_max(atoms, &a, &b, kind == 1),
         };
-        sum = sum.with(other, &made)?;
-        changed = true;
+        sum = Some(sum.as_ref().unwrap_or(poly).with(other, &made)?);
     }
-    changed.then_some(sum)
+    sum
 }
 
 /// Returns the bits that may be set in the polynomial, if it is never negative.

@@ -141,8 +141,8 @@ fn one<T: VectorElement<2> + Converted>(
     meter.add_steps((1 + choices.len()) * (1 + options.rounds as usize));
     let mut work = Workload::new(&device, &tunable).map_err(Failure::run)?;
     let bytes = problem.bytes(vec![len; batch as usize]);
-    // A row reduction over both pools reads the same bytes, 2 for each element.
-    let cached = bytes / 4;
+    // A row reduction over both pools reads the same bytes.
+    let cached = bytes / (2 * size_of::<T>() as u64);
     let rows = RowProblem::new((cached / 8192).max(1) as u32, cached.min(8192) as u32);
     let of_rows = RowReduceConfig::new(RowReduceOp::Max, device.target(), T::SCALAR, &rows);
     let read = RowReduce::<T>::new(of_rows).and_then(|reduce| reduce.load(&device));
@@ -180,7 +180,7 @@ fn one<T: VectorElement<2> + Converted>(
     for (times, (name, _)) in times.into_iter().zip(&windows) {
         let times: Vec<f64> = times.map_err(Failure::run)?;
         let Some(of) = Estimate::of(&times, 1) else { continue };
-        let [speed, low, high] = [of.median, of.high, of.low].map(|time| bytes / time / 1e9);
+        let [speed, low, high] = [of.median, of.high, of.low].map(|time| bytes as f64 / time / 1e9);
         let share = speed / *of_read.get_or_insert(speed);
         let speeds = format!("{speed:.0} [{low:.0}, {high:.0}]");
         let us = of.median * 1e6;
