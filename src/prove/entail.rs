@@ -450,6 +450,9 @@ impl<'a> Search<'a> {
 
     /// Notes what a launch has to fulfil.
     fn note(&mut self, poly: Option<&Poly>, deps: Deps) {
+        if poly.is_some_and(|poly| !self.is_plausible(poly)) {
+            return;
+        }
         let all: Vec<Poly> = self.assumed.iter().chain(poly).cloned().collect();
         let found = Found { all, deps, is_sharp: self.loose == 0 };
         if self.found.len() < CONDITIONS && !self.found.contains(&found) {
@@ -459,6 +462,17 @@ impl<'a> Search<'a> {
                 self.steps = self.steps.min(AFTER);
             }
         }
+    }
+
+    /// Returns whether a launch whose sizes are at least 1 can come close to `poly >= 0`. Bounds of
+    /// products that do not cancel end in conditions such as `2^31 >= 2^37*n`.
+    fn is_plausible(&self, poly: &Poly) -> bool {
+        let range = self.atoms.range_with(poly, &|atom| {
+            let (range, _) = self.facts.range(self.atoms, atom);
+            let is_size = matches!(self.atoms.get(atom).key, Key::Param(_) | Key::Register(_));
+            if is_size && range.hi >= 1 { Range { lo: range.lo.max(1), ..range } } else { range }
+        });
+        range.hi >= -ROOM
     }
 
     /// Searches on with `poly >= 0` about the launch. What that proves is a condition.

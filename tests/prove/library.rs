@@ -255,6 +255,9 @@ fn transpose_problems() -> Vec<(Scalar, TransposeProblem)> {
         for (rows, columns) in [(512, 512), (520, 96), (8, 8), (9000, 4096), (16_384, 16_384)] {
             all.push((elem, TransposeProblem::new(rows, columns)));
         }
+        for (rows, columns) in [(1, 1), (3, 101), (8190, 8194), (70_001, 33), (16_383, 16_381)] {
+            all.push((elem, TransposeProblem::new(rows, columns)));
+        }
     }
     all
 }
@@ -266,9 +269,12 @@ fn transpose(elem: Scalar, problem: &TransposeProblem) -> Launch {
     let (ir, int) = (kernel.ir(), |value: u64| LaunchValue::Integer(value.into()));
     let chunk = 16 / elem.size_bytes();
     let TransposeProblem { rows, columns, batch, .. } = *problem;
-    // Tiles of whole vectors do not overlap.
-    assert_eq!(config.access, RowAccess::Aligned);
-    let own = config.tile.map(|chunks| chunks * chunk);
+    let step = |size: u32, chunks: u32| {
+        // Ragged tiles overlap by a chunk, unless one has the whole mode.
+        let overlaps = config.access == RowAccess::Ragged && size + chunk > chunks * chunk + 1;
+        if overlaps { chunks * chunk - chunk } else { chunks * chunk }
+    };
+    let own = [step(rows, config.tile[0]), step(columns, config.tile[1])];
     let counts = batch.map(|mode| mode.count);
     let matrices: u32 = counts.iter().product();
     let tiles =
