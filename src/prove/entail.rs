@@ -464,13 +464,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns whether a launch whose sizes are at least 1 can come close to `poly >= 0`. Bounds of
-    /// products that do not cancel end in conditions such as `2^31 >= 2^37*n`.
+    /// Returns whether a small launch, whose sizes are 1, can come close to `poly >= 0` with buffers
+    /// of up to 2^31 elements. Bounds that do not cancel end in conditions such as
+    /// `2^31 >= 2^37*n` and `len(y) >= n + 2^32`, which no launch fulfils.
     fn is_plausible(&self, poly: &Poly) -> bool {
         let range = self.atoms.range_with(poly, &|atom| {
             let (range, _) = self.facts.range(self.atoms, atom);
-            let is_size = matches!(self.atoms.get(atom).key, Key::Param(_) | Key::Register(_));
-            if is_size && range.hi >= 1 { Range { lo: range.lo.max(1), ..range } } else { range }
+            match self.atoms.get(atom).key {
+                Key::Param(_) | Key::Register(_) if range.hi >= 1 => Range::point(range.lo.max(1)),
+                Key::Len(_) => Range { hi: range.hi.min(1 << 31), ..range },
+                _ => range,
+            }
         });
         range.hi >= -ROOM
     }
