@@ -986,9 +986,9 @@ fn bench_of_decode_needs_a_gpu() {
         "#]],
     );
     check_refused(
-        &["bench", "decode", "--queries", "9"],
+        &["bench", "decode", "--queries", "17"],
         &expect![[r#"
-            error: invalid value '9' for '--queries <QUERIES>': 9 is not in 1..=8
+            error: invalid value '17' for '--queries <QUERIES>': 17 is not in 1..=16
         "#]],
     );
 }
