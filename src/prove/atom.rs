@@ -289,18 +289,17 @@ impl Atoms {
 
     /// Returns whether the polynomial contains a minimum or a maximum.
     pub(super) fn has_extremum(&self, poly: &Poly) -> bool {
-        poly.atoms().any(|atom| matches!(self.get(atom).key, Key::Min(..) | Key::Max(..)))
+        poly.atoms().any(|atom| self.is_extremum(atom))
+    }
+
+    fn is_extremum(&self, atom: AtomId) -> bool {
+        matches!(self.get(atom).key, Key::Min(..) | Key::Max(..))
     }
 
     /// Returns the latest minimum or maximum in the quotients of the polynomial.
     pub(super) fn divided_extremum(&self, poly: &Poly) -> Option<AtomId> {
-        let extremum = |poly: &Poly| {
-            let is_extremum =
-                |atom: &AtomId| matches!(self.get(*atom).key, Key::Min(..) | Key::Max(..));
-            poly.atoms().filter(is_extremum).max()
-        };
         let of_quotient = |atom: AtomId| match &self.get(atom).key {
-            Key::Div(a, _) => extremum(a),
+            Key::Div(a, _) => a.atoms().filter(|atom| self.is_extremum(*atom)).max(),
             _ => None,
         };
         poly.atoms().filter_map(of_quotient).max()

@@ -1166,15 +1166,9 @@ impl<'a> Search<'a> {
     ) -> Option<Deps> {
         let cases = [(&cond.yes, yes), (&cond.no, no)].map(|(claims, value)| {
             // What guards say about the atom, they say about its value.
-            let guards: Vec<(Poly, Deps)> =
-                self.facts.guards().map(|fact| (fact.poly.clone(), fact.deps)).collect();
             let mut claims: Vec<(Claim, Deps)> =
                 claims.iter().map(|claim| (claim.clone(), cond.deps)).collect();
-            for (guard, own) in guards {
-                if let Some(guard) = numbers::replaced(self.atoms, &guard, atom, value) {
-                    claims.push((Claim::Ge(guard), own));
-                }
-            }
+            claims.extend(self.facts.guards_with(self.atoms, atom, value));
             // The polynomial may have the atom in the operands of a minimum only.
             let replaced = numbers::replaced(self.atoms, poly, atom, value);
             (claims, replaced.or_else(|| Some(poly.clone())))

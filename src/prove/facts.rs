@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::atom::Atoms;
 use super::claim::{Claim, Cond, Deps};
+use super::numbers;
 use super::pointer::Root;
 use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
@@ -197,6 +198,21 @@ impl Facts {
     pub(super) fn guards(&self) -> impl DoubleEndedIterator<Item = &Fact> {
         let local = self.all.get(self.universal..).unwrap_or_default();
         local.iter().filter(|fact| fact.is_guard)
+    }
+
+    /// Returns what the guards say about an atom, with `value` in its place.
+    pub(super) fn guards_with(
+        &self,
+        atoms: &mut Atoms,
+        atom: AtomId,
+        value: &Poly,
+    ) -> Vec<(Claim, Deps)> {
+        self.guards()
+            .filter_map(|fact| {
+                let guard = numbers::replaced(atoms, &fact.poly, atom, value)?;
+                Some((Claim::Ge(guard), fact.deps))
+            })
+            .collect()
     }
 
     /// Adds `poly >= 0`, which follows from a definition.

@@ -548,17 +548,15 @@ impl<'k> Walk<'k> {
             Key::Max(a, b) => (a, b, false),
             _ => return None,
         };
-        let guards: Vec<(Poly, Deps)> =
-            self.facts.guards().map(|fact| (fact.poly.clone(), fact.deps)).collect();
         let mut deps = 0;
         for (value, other) in [(&a, &b), (&b, &a)] {
             let (less, more) = if is_min { (value, other) } else { (other, value) };
+            let claim = Claim::Ge(more.minus(less)?);
+            let guards = self.facts.guards_with(&mut self.atoms, atom, value);
             let mark = self.mark();
-            self.assume(&[Claim::Ge(more.minus(less)?)], 0);
-            for (guard, own) in &guards {
-                if let Some(guard) = numbers::replaced(&mut self.atoms, guard, atom, value) {
-                    self.assume(&[Claim::Ge(guard)], *own);
-                }
+            self.assume(&[claim], 0);
+            for (guard, own) in guards {
+                self.assume(&[guard], own);
             }
             let found = numbers::replaced(&mut self.atoms, poly, atom, value)
                 .and_then(|poly| self.ensure(&poly).or_else(|| self.ensure_split(&poly, depth)));
