@@ -1,12 +1,9 @@
 //! Small kernels that need each of their barriers: with all of them they are proved, and without one
 //! they lose the proof if the simulator finds a race.
 
-use tilewright::ir::{Element, Kernel};
-use tilewright::runtime::Grid;
-use tilewright::sim::{GlobalBuffer, KernelArg, Options, run};
+use tilewright::ir::{Kernel, Untyped};
 
-use crate::law::verified;
-use crate::races::raced;
+use crate::races::{assert_lost, raced, run_small, small_kernel};
 
 const START: &str = "
   shared @s: i32 x 1024 align 16
@@ -169,22 +166,14 @@ const ONE_STAGE: &str = "
     continue @l
   }";
 
-fn text(body: &str) -> String {
-    format!(
-        "kernel @k target sm_80 block 64 x 1 x 1 (%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32) {{{START}{body}\n  return\n}}"
-    )
+fn built(body: &str) -> Kernel<Untyped> {
+    small_kernel(START, body)
 }
 
 /// Returns what the simulator says about races under some schedules.
-fn race_of(kernel: &Kernel<tilewright::ir::Untyped>) -> Option<String> {
-    let (x, y) = (GlobalBuffer::from_slice(&[5i32; 64]), GlobalBuffer::from_slice(&[0i32; 1024]));
-    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(4_i32.to_const())];
-    let options = Options::default().race(true).equal_stores(true).threads(1);
-    let found = run(kernel.ir(), Grid::new([2, 1, 1], [64, 1, 1]), &args, &options.schedules(8));
-    match found {
-        Ok(_) => None,
-        Err(error) => Some(raced(&error).unwrap_or_else(|| panic!("{error}\n{}", kernel.ir()))),
-    }
+fn race_of(kernel: &Kernel<Untyped>) -> Option<String> {
+    let error = run_small(kernel, 4, 8).err()?;
+    Some(raced(&error).unwrap_or_else(|| panic!("{error}\n{}", kernel.ir())))
 }
 
 #[test]
@@ -198,7 +187,7 @@ fn barriers_make_the_proof() {
         ("two stages", TWO_STAGES, 1),
         ("one stage", ONE_STAGE, 2),
     ] {
-        let kernel = verified(&text(body));
+        let kernel = built(body);
         let proof = kernel.prove_races();
         println!("{name}: {proof}");
         assert_eq!(race_of(&kernel), None, "{name}");
@@ -207,11 +196,9 @@ fn barriers_make_the_proof() {
         assert_eq!(places.len(), barriers);
         for at in places {
             let without = format!("{}{}", &body[..at], &body[at + "barrier".len()..]);
-            let kernel = verified(&text(&without));
+            let kernel = built(&without);
             let raced = race_of(&kernel).expect("each barrier is needed");
-            let proof = kernel.prove_races();
-            let one = proof.allocations().iter().find(|one| one.name.ends_with(&raced)).unwrap();
-            assert!(!one.verdict.is_settled(), "{name} without {at}: {proof}");
+            assert_lost(&kernel.prove_races(), &raced, &format!("{name} without {at}"));
         }
     }
 }
@@ -230,7 +217,7 @@ fn barriers_that_depend_on_data_do_not_count() {
   %mirrored = sub %k63, %t : i32
   %z = ld %s, %mirrored : i32
   st %y, %own, %z";
-    assert!(!verified(&text(body)).prove_races().is_complete());
+    assert!(!built(body).prove_races().is_complete());
 }
 
 /// A named barrier of all threads is like the block's own, one of some threads is not.
@@ -260,9 +247,9 @@ fn named_barriers_count_for_all_threads() {
         ("two_u", "all", arrive, true),
         ("two_u", "all", "barrier_sync %one_u, %some", true),
     ] {
-        let kernel = verified(&text(&body(id, threads, others)));
+        let kernel = built(&body(id, threads, others));
         let proof = kernel.prove_races();
         assert_eq!(proof.is_complete(), is_proved, "{id} {threads} {others}: {proof}");
     }
-    assert_eq!(race_of(&verified(&text(&body("one_u", "all", "")))), None);
+    assert_eq!(race_of(&built(&body("one_u", "all", ""))), None);
 }

@@ -2,12 +2,10 @@
 //! barriers, or with a wait for one group fewer, it loses the proof if the simulator finds a race.
 
 use tilewright::ir::types::Space;
-use tilewright::ir::{Element, Kernel, Untyped};
-use tilewright::runtime::Grid;
-use tilewright::sim::{GlobalBuffer, KernelArg, Options, run};
+use tilewright::ir::{Kernel, Untyped};
 
 use crate::law::verified;
-use crate::races::raced;
+use crate::races::{assert_lost, raced, run_small, small_kernel};
 
 const START: &str = "
   shared @s: i32 x 1024 align 16
@@ -131,23 +129,14 @@ const OF_WARPS: &str = "
     continue @l
   }";
 
-fn text(body: &str) -> String {
-    format!(
-        "kernel @k target sm_80 block 64 x 1 x 1 (%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32) {{{START}{body}\n  return\n}}"
-    )
+fn built(body: &str) -> Kernel<Untyped> {
+    small_kernel(START, body)
 }
 
 /// Returns what the simulator says about races under some schedules.
 fn race_of(kernel: &Kernel<Untyped>) -> Option<String> {
-    let (x, y) = (GlobalBuffer::from_slice(&[5i32; 64]), GlobalBuffer::from_slice(&[0i32; 1024]));
-    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(9_i32.to_const())];
-    let options = Options::default().race(true).equal_stores(true).threads(1);
-    let found = run(kernel.ir(), Grid::new([2, 1, 1], [64, 1, 1]), &args, &options.schedules(4));
-    match found {
-        Ok(_) => None,
-        // A missing barrier shows first as an element that nobody has written.
-        Err(error) => raced(&error),
-    }
+    // A missing barrier shows first as an element that nobody has written.
+    raced(&run_small(kernel, 9, 4).err()?)
 }
 
 /// Returns the kernel's text with each of its waits, commits and barriers left out, with each wait for
@@ -197,20 +186,18 @@ fn rings_are_proved_as_long_as_they_are_right() {
         ("carried", CARRIED),
         ("of warps", OF_WARPS),
     ] {
-        let kernel = verified(&text(body));
+        let kernel = built(body);
         let proof = kernel.prove_races();
         assert_eq!(race_of(&kernel), None, "{name}");
         let shared = proof.allocations().iter().find(|one| one.space == Space::Shared).unwrap();
         assert!(shared.verdict.is_settled(), "{name}: {proof}");
         for (change, body) in mistakes(body) {
-            let kernel = verified(&text(&body));
+            let kernel = built(&body);
             let proof = kernel.prove_races();
             match race_of(&kernel) {
                 Some(raced) => {
                     races += 1;
-                    let one = proof.allocations().iter().find(|one| one.name.ends_with(&raced));
-                    let is_settled = one.unwrap().verdict.is_settled();
-                    assert!(!is_settled, "{name}, {change}: {proof}");
+                    assert_lost(&proof, &raced, &format!("{name}, {change}"));
                 }
                 // For example, a step later than needed.
                 None => kept += 1,
@@ -233,7 +220,7 @@ fn a_thread_waits_for_its_own_copies() {
   %v = ld %s, %t : i32
   st %y, %own, %v"
         );
-        verified(&text(&body))
+        built(&body)
     };
     for (wait, is_right) in [
         ("cp_async_wait_all", true),
@@ -265,8 +252,8 @@ fn barriers_may_depend_on_what_nobody_writes() {
   }}"
         )
     };
-    assert!(verified(&text(&body("%x"))).prove_races().is_complete());
-    let proof = verified(&text(&body("%y"))).prove_races();
+    assert!(built(&body("%x")).prove_races().is_complete());
+    let proof = built(&body("%y")).prove_races();
     assert!(!proof.is_complete(), "{proof}");
 }
 

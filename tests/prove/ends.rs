@@ -3,11 +3,11 @@
 //! vector, the next ones those behind its last vector.
 
 use tilewright::ir::Element;
-use tilewright::prove::{LaunchValue, LaunchValues, Verdict};
+use tilewright::prove::{LaunchValue, LaunchValues};
 use tilewright::runtime::Grid;
 use tilewright::sim::{GlobalBuffer, KernelArg, Options};
 
-use crate::law::{Shown, check, counts, number, verified};
+use crate::law::{self, Shown, check, counts, number, verified};
 use crate::support::rng::Rng;
 
 /// Launches of each random kernel.
@@ -240,17 +240,10 @@ fn ends_of_rows_keep_their_proofs() {
                 continue;
             }
             assert_eq!(shown, Shown::Passed, "{made:?}\n{}", made.text());
-            for obligation in proof.obligations() {
-                let Verdict::Condition(needed) = &obligation.verdict else { continue };
-                let failing = needed.iter().find(|i| !proof.conditions()[**i].holds(&values));
-                match failing {
-                    None => fulfilled += 1,
-                    Some(i) => {
-                        refused += 1;
-                        println!("{made:?}\nrefuses {values:?}: {}", proof.conditions()[*i]);
-                    }
-                }
-            }
+            let own = law::fulfilled(&proof, &values, |_, condition| {
+                println!("{made:?}\nrefuses {values:?}: {condition}");
+            });
+            (fulfilled, refused) = (fulfilled + own[0], refused + own[1]);
         }
     }
     let [proved, conditions, unproved] = all;

@@ -2,7 +2,7 @@
 //! simulator finds no fault there.
 
 use tilewright::ir::{Kernel, KernelIr};
-use tilewright::prove::{Condition, LaunchValues, Proof, Verdict};
+use tilewright::prove::{Condition, LaunchValues, Obligation, Proof, Verdict};
 use tilewright::runtime::Grid;
 use tilewright::sim::{Fault, FaultCause, KernelArg, Options, RunError, run};
 
@@ -87,6 +87,26 @@ pub(crate) fn judge(
         "the proof is wrong: {fault:#}\n{values:?}\n{proof}\n{kernel}"
     );
     Shown::FaultAtOpen
+}
+
+/// How many obligations have conditions that the launch fulfils, and how many have one that it does
+/// not. `refuse` gets the first such condition of each.
+pub(crate) fn fulfilled(
+    proof: &Proof,
+    values: &LaunchValues,
+    mut refuse: impl FnMut(&Obligation, &Condition),
+) -> [usize; 2] {
+    let mut counts = [0; 2];
+    for obligation in proof.obligations() {
+        let Verdict::Condition(needed) = &obligation.verdict else { continue };
+        let mut conditions = needed.iter().map(|i| &proof.conditions()[*i]);
+        let failing = conditions.find(|condition| !condition.holds(values));
+        if let Some(condition) = failing {
+            refuse(obligation, condition);
+        }
+        counts[usize::from(failing.is_some())] += 1;
+    }
+    counts
 }
 
 /// How many obligations hold for every launch, hold under conditions, and stay open.

@@ -25,6 +25,8 @@ use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict, What};
 use tilewright::tensor::pipeline::RowGroups;
 use tilewright::tensor::rows::RowAccess;
 
+use crate::law;
+
 /// A proof, with its kernel's family.
 struct Proved {
     family: &'static str,
@@ -590,18 +592,10 @@ fn attention(
 fn correct_launches_fulfil_the_conditions() {
     let (mut fulfilled, mut refused) = (0, 0);
     for Launch { proof, name, values } in launches() {
-        for obligation in proof.obligations() {
-            let Verdict::Condition(all) = &obligation.verdict else { continue };
-            let failing = all.iter().find(|i| !proof.conditions()[**i].holds(&values));
-            match failing {
-                None => fulfilled += 1,
-                Some(i) => {
-                    refused += 1;
-                    let condition = &proof.conditions()[*i];
-                    println!("{name}: {} at {}: {condition}", obligation.name, obligation.location);
-                }
-            }
-        }
+        let own = law::fulfilled(&proof, &values, |obligation, condition| {
+            println!("{name}: {} at {}: {condition}", obligation.name, obligation.location);
+        });
+        (fulfilled, refused) = (fulfilled + own[0], refused + own[1]);
     }
     println!(
         "{fulfilled} obligations have conditions that correct launches fulfil, {refused} do not"

@@ -6,11 +6,11 @@
 //! be sharp, too: a correct launch on buffers that are as short as possible fulfils all of them.
 
 use tilewright::ir::Element;
-use tilewright::prove::{LaunchValue, LaunchValues, Verdict};
+use tilewright::prove::{LaunchValue, LaunchValues};
 use tilewright::runtime::Grid;
 use tilewright::sim::{GlobalBuffer, KernelArg, Options};
 
-use crate::law::{Shown, check, counts, number, verified};
+use crate::law::{self, Shown, check, counts, number, verified};
 use crate::support::rng::Rng;
 
 /// Launches of each random kernel.
@@ -432,17 +432,10 @@ fn pitched_tiles_keep_their_proofs() {
                 continue;
             }
             assert_eq!(shown, Shown::Passed, "{made:?}\n{}", made.text());
-            for obligation in proof.obligations() {
-                let Verdict::Condition(needed) = &obligation.verdict else { continue };
-                let failing = needed.iter().find(|i| !proof.conditions()[**i].holds(&values));
-                match failing {
-                    None => fulfilled += 1,
-                    Some(i) => {
-                        refused += 1;
-                        println!("{made:?}\nrefuses {values:?}: {}", proof.conditions()[*i]);
-                    }
-                }
-            }
+            let own = law::fulfilled(&proof, &values, |_, condition| {
+                println!("{made:?}\nrefuses {values:?}: {condition}");
+            });
+            (fulfilled, refused) = (fulfilled + own[0], refused + own[1]);
         }
     }
     let [proved, conditions, open] = all;

@@ -9,7 +9,7 @@ use tilewright::sim::{FaultCause, GlobalBuffer, KernelArg, Options, RunError, ru
 use crate::copy_kernels;
 use crate::generator::{self, Made};
 use crate::kernels::subjects;
-use crate::law::number;
+use crate::law::{number, verified};
 use crate::operators::mutants;
 use crate::race_kernels;
 use crate::subjects::values;
@@ -27,6 +27,28 @@ pub(crate) fn raced(error: &RunError) -> Option<String> {
         FaultCause::InFlight { access, .. } => Some(access.allocation.clone()),
         _ => None,
     }
+}
+
+/// A kernel of 64 threads with parameters `x`, `y` and `n`.
+pub(crate) fn small_kernel(start: &str, body: &str) -> Kernel<Untyped> {
+    verified(&format!(
+        "kernel @k target sm_80 block 64 x 1 x 1 (%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32) {{{start}{body}\n  return\n}}"
+    ))
+}
+
+/// Runs two blocks of a [`small_kernel`] under some schedules.
+pub(crate) fn run_small(kernel: &Kernel<Untyped>, n: i32, schedules: u32) -> Result<(), RunError> {
+    let (x, y) = (GlobalBuffer::from_slice(&[5i32; 64]), GlobalBuffer::from_slice(&[0i32; 1024]));
+    let args = [KernelArg::Buffer(&x), KernelArg::Buffer(&y), KernelArg::Scalar(n.to_const())];
+    let options = Options::default().race(true).equal_stores(true).threads(1).schedules(schedules);
+    run(kernel.ir(), Grid::new([2, 1, 1], [64, 1, 1]), &args, &options).map(|_| ())
+}
+
+/// Panics if the proof still says that the allocation is free of races.
+#[track_caller]
+pub(crate) fn assert_lost(proof: &RaceProof, raced: &str, what: &str) {
+    let one = proof.allocations().iter().find(|one| one.name.ends_with(raced)).unwrap();
+    assert!(!one.verdict.is_settled(), "{what}: {proof}");
 }
 
 /// Whether the allocation is free of races in a launch with these values.
